@@ -12,10 +12,16 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/bellows-ml/bellows/cluster"
 )
+
+// MaxBody bounds a request, and an error: a spec at its own limits, with room for JSON's escapes.
+const MaxBody = 2 * cluster.MaxSpecBytes
 
 const (
 	dialTimeout = 2 * time.Second
@@ -52,42 +58,42 @@ func NewClient(path string) *Client {
 
 // Submit asks for a job. Sending the same request again is the same submission.
 func (c *Client) Submit(ctx context.Context, req SubmitRequest) (reply SubmitReply, err error) {
-	return reply, c.call(ctx, http.MethodPost, "/v1/jobs", req, &reply)
+	return reply, c.Call(ctx, http.MethodPost, "/v1/jobs", req, &reply)
 }
 
 // DryRun asks what would become of a job, which is not submitted.
 func (c *Client) DryRun(ctx context.Context, req SubmitRequest) (reply DryRunReply, err error) {
-	return reply, c.call(ctx, http.MethodPost, "/v1/dry-runs", req, &reply)
+	return reply, c.Call(ctx, http.MethodPost, "/v1/dry-runs", req, &reply)
 }
 
 // Stop asks for a job, by identifier or name, to save and stop.
 func (c *Client) Stop(ctx context.Context, ref string, req StopRequest) (reply StopReply, err error) {
-	return reply, c.call(ctx, http.MethodPost, jobPath(ref)+"/stop", req, &reply)
+	return reply, c.Call(ctx, http.MethodPost, jobPath(ref)+"/stop", req, &reply)
 }
 
 // Resume asks for a job, by identifier or name, that was stopped, has failed or is held to go on.
 func (c *Client) Resume(ctx context.Context, ref string, req ResumeRequest) (reply ResumeReply, err error) {
-	return reply, c.call(ctx, http.MethodPost, jobPath(ref)+"/resume", req, &reply)
+	return reply, c.Call(ctx, http.MethodPost, jobPath(ref)+"/resume", req, &reply)
 }
 
 // Scale asks for other bounds of the worlds of a job, by identifier or name.
 func (c *Client) Scale(ctx context.Context, ref string, req ScaleRequest) (reply ScaleReply, err error) {
-	return reply, c.call(ctx, http.MethodPost, jobPath(ref)+"/scale", req, &reply)
+	return reply, c.Call(ctx, http.MethodPost, jobPath(ref)+"/scale", req, &reply)
 }
 
 // Drain asks that a node gets no new work and what runs there saves and goes elsewhere.
 func (c *Client) Drain(ctx context.Context, node string, req DrainRequest) (reply DrainReply, err error) {
-	return reply, c.call(ctx, http.MethodPost, "/v1/nodes/"+url.PathEscape(node)+"/drain", req, &reply)
+	return reply, c.Call(ctx, http.MethodPost, "/v1/nodes/"+url.PathEscape(node)+"/drain", req, &reply)
 }
 
 // Undrain asks that a node gets work again.
 func (c *Client) Undrain(ctx context.Context, node string) (reply DrainReply, err error) {
-	return reply, c.call(ctx, http.MethodPost, "/v1/nodes/"+url.PathEscape(node)+"/undrain", nil, &reply)
+	return reply, c.Call(ctx, http.MethodPost, "/v1/nodes/"+url.PathEscape(node)+"/undrain", nil, &reply)
 }
 
 // Remove asks that a node that is gone for good is one of the cluster's no longer.
 func (c *Client) Remove(ctx context.Context, node string) (reply RemoveReply, err error) {
-	return reply, c.call(ctx, http.MethodPost, "/v1/nodes/"+url.PathEscape(node)+"/remove", nil, &reply)
+	return reply, c.Call(ctx, http.MethodPost, "/v1/nodes/"+url.PathEscape(node)+"/remove", nil, &reply)
 }
 
 // Jobs lists the jobs by the time of their submission: those that have not ended, or all.
@@ -96,22 +102,22 @@ func (c *Client) Jobs(ctx context.Context, all bool) (list []JobStatus, err erro
 	if all {
 		path += "?all"
 	}
-	return list, c.call(ctx, http.MethodGet, path, nil, &list)
+	return list, c.Call(ctx, http.MethodGet, path, nil, &list)
 }
 
 // Job returns one job, by identifier or name.
 func (c *Client) Job(ctx context.Context, ref string) (status JobStatus, err error) {
-	return status, c.call(ctx, http.MethodGet, jobPath(ref), nil, &status)
+	return status, c.Call(ctx, http.MethodGet, jobPath(ref), nil, &status)
 }
 
 // Nodes lists the nodes by name.
 func (c *Client) Nodes(ctx context.Context) (list []NodeStatus, err error) {
-	return list, c.call(ctx, http.MethodGet, "/v1/nodes", nil, &list)
+	return list, c.Call(ctx, http.MethodGet, "/v1/nodes", nil, &list)
 }
 
 // Status tells about the agent itself.
 func (c *Client) Status(ctx context.Context) (status AgentStatus, err error) {
-	return status, c.call(ctx, http.MethodGet, "/v1/status", nil, &status)
+	return status, c.Call(ctx, http.MethodGet, "/v1/status", nil, &status)
 }
 
 // Watch calls f with the job now and at each change. It returns nil once the
@@ -152,7 +158,15 @@ func (c *Client) logLines(ctx context.Context, path string, f func(LogLine) erro
 
 func jobPath(ref string) string { return "/v1/jobs/" + url.PathEscape(ref) }
 
-func (c *Client) call(ctx context.Context, method, path string, body, answer any) error {
+// As returns the same client for a request that one agent makes of another, for a user as FormatUser writes it.
+func (c *Client) As(user string) *Client {
+	other := *c
+	other.user = user
+	return &other
+}
+
+// Call sends a request, and reads its answer.
+func (c *Client) Call(ctx context.Context, method, path string, body, answer any) error {
 	resp, err := c.do(ctx, method, path, body)
 	if err != nil {
 		return err
@@ -179,21 +193,21 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (*http.R
 		return nil, fmt.Errorf("write request: %w", err)
 	}
 	if c.user != "" {
-		req.Header.Set(userHeader, c.user)
+		req.Header.Set(UserHeader, c.user)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.explain(ctx, err)
 	}
 	if resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices {
-		if d, err := time.ParseDuration(resp.Header.Get(silenceHeader)); err == nil && c.Silence != nil {
+		if d, err := time.ParseDuration(resp.Header.Get(SilenceHeader)); err == nil && c.Silence != nil {
 			c.Silence(d)
 		}
 		return resp, nil
 	}
 	defer resp.Body.Close()
 	var e Error
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxBody)).Decode(&e); err != nil || e.Message == "" {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, MaxBody)).Decode(&e); err != nil || e.Message == "" {
 		return nil, permanent{fmt.Errorf("the agent at %s answers %s to %s %s: is it of another version?", c.path, resp.Status, method, path)}
 	}
 	return nil, &e
@@ -222,7 +236,7 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%w at %s", ErrNoAgent, c.path)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w at %s that you (uid %d) may talk to: %w", ErrNoAgent, c.path, ownUID(), syscall.EACCES)
+		return fmt.Errorf("%w at %s that you (uid %d) may talk to: %w", ErrNoAgent, c.path, os.Geteuid(), syscall.EACCES)
 	}
 	if urlErr, ok := errors.AsType[*url.Error](err); ok {
 		err = urlErr.Err
@@ -261,3 +275,39 @@ func stream[T any](ctx context.Context, c *Client, path string, f func(T) error)
 	}
 	return nil
 }
+
+// Events calls f with each event in order. It returns nil at their end, which
+// those that are followed have not, or what f returned. reached is called with
+// each revision up to which all has been handed over, and nothing beyond: from
+// there a later call goes on without a gap or a repetition.
+func (c *Client) Events(ctx context.Context, q EventQuery, f func(Event) error, reached func(revision int64)) error {
+	ended := false
+	var batch []Event
+	err := stream(ctx, c, "/v1/events?"+q.values().Encode(), func(e Event) error {
+		if !e.Mark {
+			batch = append(batch, e)
+			return nil
+		}
+		for _, x := range batch {
+			if err := f(x); err != nil {
+				return err
+			}
+		}
+		batch, ended = nil, e.End
+		reached(e.Revision)
+		return nil
+	})
+	if err == nil && !ended {
+		err = fmt.Errorf("read events: %w: the agent at %s ended the answer", ErrNoAgent, c.path)
+	}
+	return err
+}
+
+// SilenceHeader is for how long etcd has not answered, as time.Duration writes it.
+const SilenceHeader = "Bellows-Etcd-Silence"
+
+// UserHeader names the end user in a request that one agent makes of another, as FormatUser writes them.
+const UserHeader = "Bellows-User"
+
+// FormatUser writes a user for UserHeader.
+func FormatUser(o cluster.Owner) string { return fmt.Sprintf("%d:%d:%s", o.UID, o.GID, o.User) }

@@ -1,18 +1,12 @@
-// Package api is how people, and other agents, talk to an agent: HTTP with JSON
-// over a unix socket, its server, its client and the types on the wire.
+// Package api is how people, and other agents, talk to an agent: HTTP with JSON over
+// a unix socket, or over mutual TLS between nodes. Here are the types on the wire and
+// the client; package api/serve is the server.
 //
-// It promises that the wire types are a contract of their own: a record in etcd
-// may change its form without a script that reads `bellows ps -o json` noticing.
-// It promises that the caller is whom the kernel says (SO_PEERCRED), never whom
-// a request claims to be, and that whatever was accepted lies in etcd before the
-// reply goes out, so that it survives everything that can happen afterwards.
+//	c := api.NewClient(socket)
+//	jobs, err := c.Jobs(ctx, true)
 //
-// A server answers from a mirror of the records that it keeps by watching, so
-// reading costs etcd nothing. It decides nothing: what users ask for is written
-// as a request below this node, and the leader carries it out.
-//
-//	person ──unix socket──► Server ──request──► etcd ──► leader
-//	                          │  ▲
-//	                          │  └──watch── etcd
-//	                          └──unix socket──► other agents' Servers (log files lie on their nodes)
+// It promises that the wire types are a contract of their own: a record in etcd may
+// change its form without a script that reads `bellows ps -o json` noticing. An error
+// that an agent answers with has a Code for programs and a message that names the
+// remedy for people.
 package api

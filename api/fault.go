@@ -1,10 +1,8 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 )
 
 // Code says what kind of answer an Error is, for programs.
@@ -30,7 +28,8 @@ type Error struct {
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-func fault(code Code, format string, args ...any) *Error {
+// Fault makes an error of a message.
+func Fault(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
@@ -42,17 +41,20 @@ func CodeOf(err error) Code {
 	return ""
 }
 
+// Permanent makes an error one that lasts until an operator removes its cause: see Lasts.
+func Permanent(err error) error { return permanent{err} }
+
 // permanent is an error of reaching an agent that lasts until an operator removes its cause.
 type permanent struct{ error }
 
 // Unwrap returns the cause.
 func (p permanent) Unwrap() error { return p.error }
 
-// lasts reports whether the same question is of no use again soon. A node that
+// Lasts reports whether the same question is of no use again soon. A node that
 // knows of no such job may have to hear of it first, a bound on connections has
 // room again when other readers end, and an agent that starts or ends can break
 // an answer off anywhere: an error that is not known to last does not.
-func lasts(err error) bool {
+func Lasts(err error) bool {
 	switch CodeOf(err) {
 	case Invalid, Forbidden, InUse, Internal:
 		return true
@@ -61,48 +63,4 @@ func lasts(err error) bool {
 	}
 	_, ok := errors.AsType[permanent](err)
 	return ok
-}
-
-func (c Code) status() int {
-	switch c {
-	case Invalid:
-		return http.StatusBadRequest
-	case Forbidden:
-		return http.StatusForbidden
-	case NotFound:
-		return http.StatusNotFound
-	case InUse:
-		return http.StatusConflict
-	case Limited:
-		return http.StatusTooManyRequests
-	case Unavailable:
-		return http.StatusServiceUnavailable
-	case Internal:
-		return http.StatusInternalServerError
-	}
-	return http.StatusInternalServerError
-}
-
-func writeError(w http.ResponseWriter, err error) {
-	e, ok := errors.AsType[*Error](err)
-	if !ok {
-		e = &Error{Code: Internal, Message: err.Error()}
-	}
-	writeJSON(w, e.Code.status(), e)
-}
-
-// json is the error as an answer's body.
-func (e *Error) json() []byte {
-	b, err := json.Marshal(e)
-	if err != nil {
-		panic("api: marshal an error: " + err.Error()) // two strings always marshal
-	}
-	return b
-}
-
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	// An error here means that the caller has gone; no reader is left.
-	_ = json.NewEncoder(w).Encode(v)
 }

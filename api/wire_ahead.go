@@ -59,3 +59,6 @@ type Shrink struct {
 
 // NeverStartsStatus is the exit status of a dry run of a job that cannot start on the cluster as it is.
 const NeverStartsStatus = 5
+
+// RefusedStatus is the exit status of a job whose deadline was not promised, and which was therefore not begun.
+const RefusedStatus = 4

@@ -12,6 +12,7 @@ import (
 	"github.com/bellows-ml/bellows/agent/contain"
 	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/api/serve"
 	"github.com/bellows-ml/bellows/internal/membership"
 	"github.com/bellows-ml/bellows/internal/systemd"
 	"github.com/bellows-ml/bellows/record"
@@ -132,11 +133,11 @@ func (n *node) run(cancel context.CancelFunc) error {
 		return errors.Join(err, closeListener(nodes))
 	}
 	alive.Gossip = n.gossip.Addr()
-	listener, err := api.Listen(n.cfg.Socket)
+	listener, err := serve.Listen(n.cfg.Socket)
 	if err != nil {
 		return errors.Join(err, n.gossip.Close(), closeListener(nodes))
 	}
-	server := api.NewServer(api.Config{
+	server := serve.NewServer(serve.Config{
 		KV: c, Watch: c.watch, Node: n.cfg.Node, LogDir: n.cfg.logDir(), Version: n.cfg.Version,
 		Gossip: n.gossip.states, Readings: n.devices.Shown, Identity: n.cfg.Identity, Silence: n.session.silence, Space: n.store.Space, Log: n.Log,
 	})

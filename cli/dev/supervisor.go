@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/bellows-ml/bellows/api"
+	"github.com/bellows-ml/bellows/api/serve"
 	"github.com/bellows-ml/bellows/cli/settings"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/units"
@@ -150,7 +151,7 @@ func (s *supervisor) cleanUp() error {
 }
 
 func (s *supervisor) listenControl() (net.Listener, error) {
-	ln, err := api.Listen(s.layout.control)
+	ln, err := serve.Listen(s.layout.control)
 	if err != nil {
 		return nil, fmt.Errorf("open control socket: %w", err)
 	}

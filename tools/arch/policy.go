@@ -38,7 +38,7 @@ const (
 	layer1 = "record record/reason rendezvous checkpoint checkpoint/layout agent/fence agent/run agent " +
 		"allocator allocator/goodput allocator/forecast allocator/solve allocator/admit allocator/capacity allocator/lookahead allocator/split allocator/place allocator/policy"
 	layer2 = "coordinator/speed coordinator/promise coordinator"
-	layer3 = "agent/logprogress agent/ranklog agent/proc agent/rundir agent/owner agent/contain agent/devicelock agent/sweep agent/warm agent/precheck agent/agenttest internal/userdb internal/fault internal/units internal/yamltext cli/output internal/durable internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api agent/shim " +
+	layer3 = "agent/logprogress agent/ranklog agent/proc agent/rundir agent/owner agent/contain agent/devicelock agent/sweep agent/warm agent/precheck agent/agenttest internal/userdb internal/fault internal/units internal/yamltext cli/output internal/durable internal/gate sdk internal/logging internal/trust nvml internal/systemd internal/metrics internal/membership store store/server store/etcdtest store/storetest api api/serve agent/shim " +
 		"agent/child checkpoint/owned checkpoint/dirblob checkpoint/blobtest"
 	layer4 = "coordinator/lead agent/host"
 	// front is what the command line is made of, apart from the commands.
@@ -107,7 +107,8 @@ func production() []Row {
 		{"store/storetest", "record", Shell, "one suite for etcd and for the in-memory etcd"},
 		{"agent/logprogress", "cluster record", Pure, "how far a script is, by what it prints"},
 		{"agent/ranklog", "", Shell, "what ranks print: names, rotation and times of its files"},
-		{"api", "cluster record record/reason allocator allocator/goodput allocator/forecast allocator/lookahead allocator/policy coordinator agent/ranklog internal/userdb internal/gate internal/trust", Shell, "how people and agents talk to an agent"},
+		{"api", "cluster record/reason agent/ranklog", Shell, "how people and agents talk to an agent: the wire types and the client"},
+		{"api/serve", "cluster record record/reason allocator allocator/goodput allocator/forecast allocator/lookahead allocator/policy coordinator agent/ranklog api internal/userdb internal/gate internal/trust", Shell, "the agent's server"},
 		{"internal/metrics", "cluster record internal/gate", Shell, "what Prometheus reads of an agent or a coordinator"},
 		{"internal/systemd", "", Shell, "what services and their manager say to each other"},
 		{"agent/child", "", Shell, "runs a part of this program as another user"},
@@ -174,7 +175,7 @@ func beyond() []Row {
 		{"cli/settings", "cluster record allocator/policy coordinator coordinator/lead agent/host agent/host/devices nvml store store/server internal/fault internal/metrics " +
 			"cli/flags cli/service cli/socketpath internal/trust internal/units internal/yamltext", Shell, "the settings of an agent and of a coordinator"},
 		{
-			"cli/dev", "cluster record allocator/policy agent/sweep api store store/server internal/fault cli/output cli/settings cli/socketpath internal/units",
+			"cli/dev", "cluster record allocator/policy agent/sweep api api/serve store store/server internal/fault cli/output cli/settings cli/socketpath internal/units",
 			Shell, "a small cluster on one machine, kept running",
 		},
 
@@ -202,7 +203,7 @@ type Library struct {
 
 // Libraries is the list of what is not ours.
 func Libraries() []Library {
-	const shells = "internal/logging internal/membership internal/metrics store store/server store/etcdtest nvml api agent/warm agent/shim agent/host/loop agent/host coordinator/lead cli/service cli/settings cli/dev cli/command"
+	const shells = "internal/logging internal/membership internal/metrics store store/server store/etcdtest nvml api/serve agent/warm agent/shim agent/host/loop agent/host coordinator/lead cli/service cli/settings cli/dev cli/command"
 	return []Library{
 		{"github.com/hashicorp/memberlist", "internal/membership", "", "gossip"},
 		{"go.etcd.io/etcd", "store store/server store/etcdtest", "store/storetest e2e", "the store: its client and its server"},
@@ -218,7 +219,7 @@ func Libraries() []Library {
 		{"github.com/spf13/cobra", "cmd/bellows cmd/bellows-lab cli/command lab/simulate", "", "commands, help and completion"},
 		{"github.com/spf13/pflag", "cli/flags", "", "cobra's flags"},
 		{"go.yaml.in/yaml", "internal/yamltext", "", "job files; inside, specs are JSON"},
-		{"golang.org/x/sys", "agent/child agent/proc agent/agenttest agent/owner agent/contain agent/devicelock agent/sweep agent/precheck agent/warm agent/shim agent/host checkpoint/owned api store store/server tools/progress", "e2e internal/logging", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
+		{"golang.org/x/sys", "agent/child agent/proc agent/agenttest agent/owner agent/contain agent/devicelock agent/sweep agent/precheck agent/warm agent/shim agent/host checkpoint/owned api/serve store store/server tools/progress", "e2e internal/logging", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},
 		{"github.com/rs/zerolog", shells, "e2e agent/host/devices agent/host/saves", "logs: for shells, pure code has nothing to log"},
 		{"github.com/rogpeppe/go-internal", "cli/command/commandtest", "cmd/bellows cmd/bellows-lab e2e", "testscript"},
 	}

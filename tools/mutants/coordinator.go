@@ -5,19 +5,9 @@ const storms, schedules = "TestStorms$", "TestSchedulesBreakWhatHasNoRule"
 
 var ofCoordinator = []Mutant{
 	{
-		Name: "leader-compare", File: "coordinator/transactions.go", Tests: storms,
-		Old: "if t.on(LeaderCompare) {", New: "if false {",
-		Breaks: "a deposed leader's transaction lands (I10)",
-	},
-	{
 		Name: "lease-is-certain-before-a-commit", File: "coordinator/lead/term.go", Tests: "TestAFrozenLeaderSendsNothing",
 		Old: "if !t.leadership.Certain() {", New: "if false {",
 		Breaks: "a leader that was frozen past its lease sends what it decided before (I10)",
-	},
-	{
-		Name: "grants-stand", File: "coordinator/guard.go", Tests: schedules,
-		Old: "if v.rule(GrantsStand) {", New: "if false {",
-		Breaks: "a device that a restored etcd has granted to a job is granted to another (I3)",
 	},
 	{
 		Name: "grants-stand-where-others-land", File: "coordinator/guard.go", Tests: schedules,
@@ -155,11 +145,6 @@ var ofCoordinator = []Mutant{
 		Breaks: "a job is started once more with a batch that has no room in memory",
 	},
 	{
-		Name: "state-compare", File: "coordinator/transactions.go", Tests: storms,
-		Old: "if t.on(StateCompare) {", New: "if false {",
-		Breaks: "a decision made from an old view lands (I10)",
-	},
-	{
 		Name: "unplanned-are-awaited", File: "coordinator/grant.go", Tests: "TestStories/misnamed",
 		Old: "(all == nil || !all.Stopped.Exists()) && !j.gen.Fences[n].Exists()", New: "false && all == nil",
 		Breaks: "a generation starts without the acknowledgements of one whose plan was deleted by hand (I1)",
@@ -190,11 +175,6 @@ var ofCoordinator = []Mutant{
 		Breaks: "a leader whose term outlives a restore of etcd goes by what is lost (I9)",
 	},
 	{
-		Name: "resolve-unknown", File: "coordinator/transactions.go", Tests: schedules,
-		Old: "len(f.claims) > 0 && t.on(ResolveUnknown)", New: "false",
-		Breaks: "a START that landed late takes devices given to another job since (I3)",
-	},
-	{
 		Name: "refused-are-given-up", File: "coordinator/transactions.go", Tests: "TestStories/refused_erased",
 		Old: "case f.until.IsZero():\n\t\tcase t.time", New: "case f.until.IsZero() || t.flights != nil:\n\t\tcase t.time",
 		Breaks: "a START that was refused claims the devices of a job that is gone for ever (I9)",
@@ -205,24 +185,9 @@ var ofCoordinator = []Mutant{
 		Breaks: "devices stay idle that a job which a restored etcd does not know was granted",
 	},
 	{
-		Name: "lost-wait", File: "coordinator/lost.go", Tests: storms,
-		Old: "if !in.rule(LostWait) {", New: "if true {",
-		Breaks: "a lost node's workers still run when their successors start (I1)",
-	},
-	{
 		Name: "fence-alive-absent", File: "coordinator/lost.go", Tests: schedules,
 		Old: "\t\tifs = append(ifs, record.Absent(record.AliveKey(n)))\n", New: "",
 		Breaks: "a node that is back is fenced all the same (I1)",
-	},
-	{
-		Name: "word-stands", File: "coordinator/lost.go", Tests: schedules,
-		Old: "; in.rule(PromiseStands) {", New: "; false && promise.Exists() {",
-		Breaks: "a node that has taken its word back meanwhile is given up (I1)",
-	},
-	{
-		Name: "fencing-known", File: "coordinator/lost.go", Tests: schedules,
-		Old: "|| !in.rule(FencingKnown)", New: "|| true",
-		Breaks: "a node that lets its workers live on without a lease is given up (I1)",
 	},
 	{
 		Name: "node-back-ends-wait", File: "coordinator/waits.go", Tests: "TestStories|TestStorms$",
@@ -238,11 +203,6 @@ var ofCoordinator = []Mutant{
 		Name: "fenced-only-while-absent", File: "coordinator/derive.go", Tests: "TestStories|TestStorms$",
 		Old: "(!node.Alive.Exists() || !v.rule(AliveAbsent))", New: "true",
 		Breaks: "a node that came back after its fence counts as gone (I1)",
-	},
-	{
-		Name: "doubt-failed", File: "coordinator/start.go", Tests: storms,
-		Old: "failedFrom(in, in.Committed.Value) && in.rule(DoubtFailed)", New: "false",
-		Breaks: "workers fail again and again from a checkpoint that its writer thinks sound (I5)",
 	},
 	{
 		Name: "start-compares-committed", File: "coordinator/start.go", Tests: "TestStories|TestStorms$|TestSchedules",
@@ -280,49 +240,14 @@ var ofCoordinator = []Mutant{
 		Breaks: "each election writes the reason of every queued job twice",
 	},
 	{
-		Name: "commit-generation", File: "coordinator/commit.go", Tests: storms,
-		Old: "if !in.rule(CommitGeneration) {", New: "if true {",
-		Breaks: "an old generation's checkpoint is committed into a newer one (I2)",
-	},
-	{
 		Name: "commit-grows", File: "coordinator/commit.go", Tests: "TestStories|TestStorms$",
 		Old: "(!in.Committed.Exists() || step > in.Committed.Value.Step)", New: "(!in.Committed.Exists() || step != in.Committed.Value.Step)",
 		Breaks: "the committed step goes back (I2)",
 	},
 	{
-		Name: "rewind", File: "coordinator/commit.go", Tests: schedules,
-		Old: "s.Generation <= s.Rewound && in.rule(Rewind)", New: "false",
-		Breaks: "what the owner has gone back behind is committed all the same (I5)",
-	},
-	{
 		Name: "same-timeline-saves", File: "coordinator/commit.go", Tests: schedules,
 		Old: "if in.rule(SameTimeline) {", New: "if false {",
 		Breaks: "a save of before a restore of etcd is committed (I2)",
-	},
-	{
-		Name: "one-per-step", File: "coordinator/commit.go", Tests: storms,
-		Old: "step == offer.Step && !in.rule(OnePerStep)", New: "step == offer.Step",
-		Breaks: "a step names two checkpoints, and the one given up is resumed from (I5)",
-	},
-	{
-		Name: "two-witnesses", File: "coordinator/fallback.go", Tests: storms,
-		Old: "if in.rule(TwoWitnesses) && ", New: "if false && ",
-		Breaks: "a node with a bad disk gets good checkpoints given up (I5)",
-	},
-	{
-		Name: "grant-rest", File: "coordinator/grant.go", Tests: storms,
-		Old: "len(in.regrants) == 0 || !in.rule(GrantRest)", New: "true || len(in.regrants) == 0",
-		Breaks: "of a START larger than one transaction some members never learn of (I9)",
-	},
-	{
-		Name: "plan-holds", File: "coordinator/derive.go", Tests: schedules,
-		Old: "if !v.rule(PlanHolds) {", New: "if true {",
-		Breaks: "devices that a START has yet to grant are given to another job (I3)",
-	},
-	{
-		Name: "own-clock", File: "coordinator/waits.go", Tests: storms,
-		Old: "if w.byRecord {", New: "if true {",
-		Breaks: "a leader whose clock is ahead of the last one's cuts saves short",
 	},
 	{
 		Name: "remove-over", File: "coordinator/remove.go", Tests: schedules,
@@ -368,11 +293,6 @@ var ofCoordinator = []Mutant{
 		Name: "retries-are-bounded", File: "coordinator/transient.go", Tests: "TestWhatMayPassIsTriedAgainWithABound",
 		Old: "s.Retries >= mostRetries || ", New: "",
 		Breaks: "a job tries again for ever what does not pass (I9)",
-	},
-	{
-		Name: "too-large-gets-smaller", File: "coordinator/transactions.go", Tests: schedules,
-		Old: "&& t.on(SmallerForm)", New: "&& false",
-		Breaks: "a transaction too large for etcd keeps devices for ever (I9)",
 	},
 	{
 		Name: "refused-again-waits", File: "coordinator/transactions.go", Tests: "TestRecordsMadeWrong",

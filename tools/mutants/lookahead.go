@@ -13,22 +13,22 @@ var ofLookAhead = []Mutant{
 		Breaks: "a look-ahead goes on that takes too long, or whose caller has gone",
 	},
 	{
-		Name: "look-ahead-ends-in-time", File: "api/ahead.go", Tests: "TestALookAheadEndsInTime",
+		Name: "look-ahead-ends-in-time", File: "api/serve/ahead.go", Tests: "TestALookAheadEndsInTime",
 		Old: " || time.Now().After(end)", New: " || false && time.Now().After(end)",
 		Breaks: "an answer waits for a look-ahead for as long as that takes",
 	},
 	{
-		Name: "one-look-ahead-at-a-time", File: "api/ahead.go", Tests: "TestOneLookAheadAtATime",
+		Name: "one-look-ahead-at-a-time", File: "api/serve/ahead.go", Tests: "TestOneLookAheadAtATime",
 		Old: "turn: make(chan struct{}, 1)", New: "turn: make(chan struct{}, 1000)",
 		Breaks: "users who ask for many dry runs take all processors of a node",
 	},
 	{
-		Name: "predictions-are-shared", File: "api/ahead.go", Tests: "TestPredictionsAreShownForAWhile",
+		Name: "predictions-are-shared", File: "api/serve/ahead.go", Tests: "TestPredictionsAreShownForAWhile",
 		Old: "f.starts != nil && age < lookEvery", New: "false",
 		Breaks: "each ps that is asked for takes a processor for a second",
 	},
 	{
-		Name: "predictions-grow-old", File: "api/ahead.go", Tests: "TestPredictionsAreShownForAWhile",
+		Name: "predictions-grow-old", File: "api/serve/ahead.go", Tests: "TestPredictionsAreShownForAWhile",
 		Old: "age > lookAtMost", New: "false",
 		Breaks: "ps shows starts as they were predicted long ago",
 	},

@@ -45,6 +45,31 @@ func TestMutantsFitTheCode(t *testing.T) {
 	}
 }
 
+// A rule of the coordinator that has a switch needs no mutant: rule_test.go has a storm or a schedule that breaks without it.
+func TestEverySwitchedRuleIsTakenOut(t *testing.T) {
+	read := func(name string) string {
+		src, err := os.ReadFile(filepath.Join(root, "coordinator", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(src)
+	}
+	rules := regexp.MustCompile(`(?m)^\t([A-Z]\w+) .*// `).FindAllStringSubmatch(ruleBlock.FindString(read("config.go")), -1)
+	if len(rules) < 20 {
+		t.Fatalf("%d rules found in coordinator/config.go: are they declared in another way now?", len(rules))
+	}
+	tests := read("rule_test.go")
+	for _, r := range rules {
+		name := r[1]
+		if !regexp.MustCompile(`\bcoordinator\.` + name + `\b`).MatchString(tests) {
+			t.Errorf("coordinator/rule_test.go shows nothing that breaks without %s", name)
+		}
+	}
+}
+
+// ruleBlock is the declaration of the rules.
+var ruleBlock = regexp.MustCompile(`(?s)\tLeaderCompare +Rule = 1 << iota.*?\n\)`)
+
 // hasTest reports whether a package has a top-level test that the first element of a -run pattern names.
 func hasTest(t *testing.T, dir, run string) bool {
 	t.Helper()

@@ -123,11 +123,6 @@ var ofWarmStarts = []Mutant{
 		Breaks: "a generation starts, or a job is done, while processes run its script for another (I1, I12)",
 	},
 	{
-		Name: "nothing-begins-unseen", File: "coordinator/parked.go", Tests: "TestSchedulesBreakWhatHasNoRule/what_is_parked_is_known",
-		Old: "if !in.rule(ParkedKnown) {", New: "if true {",
-		Breaks: "a node begins to prepare as it is told not to, and a generation starts elsewhere beside that (I1)",
-	},
-	{
 		Name: "lost-nodes-have-their-time", File: "coordinator/parked.go", Tests: "TestStories/prepared_lost$",
 		Old: "if in.clock.Sub(since) < lostAfter(in) {", New: "if false {",
 		Breaks: "processes that run ahead on a node which is cut off live when a generation starts elsewhere (I1)",
@@ -171,11 +166,6 @@ var ofWarmStarts = []Mutant{
 		Name: "storm-sees-what-waits", File: "coordinator/storm_prepare_test.go", Tests: "TestStormsBreakWhatHasNoRule/waits_for_what_is_parked,_at_an_end",
 		Old: "sh.Job == v.ID && sh.Parked() && !s.mayWait(sh, world)", New: "false && s.mayWait(sh, world)",
 		Breaks: "no storm looks at processes that wait when a job ends",
-	},
-	{
-		Name: "a-failed-warm-start-is-tried-cold", File: "coordinator/cold.go", Tests: "TestStories/warm_start_fails$",
-		Old: "if !failedWarm(in) || !in.rule(ColdAfterWarm) {", New: "if true {",
-		Breaks: "a script that trains, and cannot be started ahead, uses its restarts up",
 	},
 	{
 		Name: "a-failed-cold-start-is-charged", File: "coordinator/cold.go", Tests: "TestStories/warm_start_fails$",

@@ -23,7 +23,7 @@ type step struct {
 
 // longest are the packages with the longest tests, which start first: go starts
 // packages in the order in which it is given them.
-var longest = []string{"cli/verify", "agent/host", "agent/shim", "cmd/bellows", "coordinator", "lab/sim", "lab/batch", "api", "store"}
+var longest = []string{"cli/verify", "agent/host", "agent/shim", "cmd/bellows", "coordinator", "lab/sim", "lab/batch", "api/serve", "store"}
 
 // clusters is the package whose tests are clusters of real processes.
 const clusters = "e2e"
