@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"github.com/bellows-ml/bellows/agent/sweep"
 	"github.com/bellows-ml/bellows/cluster"
@@ -58,7 +59,8 @@ func lockDev(dir string) (*os.File, error) {
 
 // Process is a process of a dev cluster.
 type Process struct {
-	pid  int
+	procfs.Proc
+
 	node cluster.NodeID // empty: the coordinator
 	// child: started by `bellows dev` itself, not by an agent.
 	child bool
@@ -67,23 +69,22 @@ type Process struct {
 // Processes finds the processes of the dev cluster in dir, this one excepted.
 // Processes that end meanwhile, and other users', are no concern.
 func Processes(dir string) []Process {
-	entries, err := os.ReadDir("/proc")
+	all, err := procfs.AllProcs()
 	if err != nil {
 		return nil
 	}
 	var found []Process
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() {
+	for _, other := range all {
+		if other.PID == os.Getpid() {
 			continue
 		}
-		environ, envErr := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
-		args, argErr := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		environ, envErr := other.Environ()
+		args, argErr := other.CmdLine()
 		if envErr != nil || argErr != nil {
 			continue
 		}
-		if p, ok := markOf(strings.Split(string(environ), "\x00"), strings.Split(string(args), "\x00"), dir); ok {
-			p.pid = pid
+		if p, ok := markOf(environ, args, dir); ok {
+			p.Proc = other
 			found = append(found, p)
 		}
 	}
@@ -130,16 +131,16 @@ func killMatching(dir string, match func(Process) bool) (killed int, err error) 
 	for deadline := time.Now().Add(sweepPatience); ; time.Sleep(sweepEvery) {
 		left := 0
 		for _, p := range Processes(dir) {
-			if !match(p) || zombie(p.pid) {
+			if !match(p) || ended(p) {
 				continue
 			}
 			left++
-			if !seen[p.pid] {
-				seen[p.pid] = true
+			if !seen[p.PID] {
+				seen[p.PID] = true
 				killed++
 			}
 			// It may have ended since it was listed.
-			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+			_ = syscall.Kill(p.PID, syscall.SIGKILL)
 		}
 		if left == 0 {
 			return killed, nil
@@ -180,12 +181,8 @@ func names(dir string) (list []string) {
 	return list
 }
 
-// zombie reports whether a process has ended and only waits for its parent.
-func zombie(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return true
-	}
-	_, rest, found := bytes.Cut(stat, []byte(") "))
-	return !found || rest[0] == 'Z' || rest[0] == 'X'
+// ended reports whether a process has ended, also one that waits for its parent to ask how.
+func ended(p Process) bool {
+	stat, err := p.Stat()
+	return err != nil || stat.State == "Z" || stat.State == "X"
 }
