@@ -15,7 +15,6 @@ var checks = map[string]func(*arch.Tree) []arch.Finding{
 	"sizes":         arch.CheckSizes,
 	"keys":          arch.CheckKeys,
 	"package docs":  arch.CheckPackageDocs,
-	"exported docs": arch.CheckExportedDocs,
 	"names":         arch.CheckNames,
 	"strays":        arch.CheckStrays,
 	"machine paths": arch.CheckMachinePaths,

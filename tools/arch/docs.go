@@ -2,10 +2,7 @@ package arch
 
 import (
 	"fmt"
-	"go/ast"
-	"go/token"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -55,85 +52,4 @@ func judgeDoc(name, text string) string {
 		return "the package comment is a single sentence"
 	}
 	return ""
-}
-
-// promised lists methods whose promise is that of a standard interface.
-var promised = []string{
-	"As", "Error", "Is", "Len", "Less", "MarshalJSON", "MarshalText", "Read", "String", "Swap",
-	"UnmarshalJSON", "UnmarshalText", "Unwrap", "Write",
-}
-
-// CheckExportedDocs demands a comment on every exported name outside of tests.
-// A group of constants or variables may share one, and a method like String
-// needs none.
-func CheckExportedDocs(t *Tree) []Finding {
-	var found []Finding
-	for f := range t.goFiles {
-		if f.Test() {
-			continue
-		}
-		for _, decl := range f.AST.Decls {
-			switch d := decl.(type) {
-			case *ast.FuncDecl:
-				if d.Name.IsExported() && d.Doc == nil && needsDoc(d) {
-					found = append(found, t.undocumented(d.Name))
-				}
-			case *ast.GenDecl:
-				if d.Doc == nil || d.Tok == token.TYPE && d.Lparen.IsValid() {
-					found = append(found, t.checkSpecs(d)...)
-				}
-			}
-		}
-	}
-	return found
-}
-
-func (t *Tree) checkSpecs(d *ast.GenDecl) []Finding {
-	var found []Finding
-	for _, spec := range d.Specs {
-		switch s := spec.(type) {
-		case *ast.TypeSpec:
-			if s.Name.IsExported() && s.Doc == nil && s.Comment == nil {
-				found = append(found, t.undocumented(s.Name))
-			}
-		case *ast.ValueSpec:
-			if s.Doc == nil && s.Comment == nil && s.Names[0].IsExported() {
-				found = append(found, t.undocumented(s.Names[0]))
-			}
-		}
-	}
-	return found
-}
-
-func (t *Tree) undocumented(id *ast.Ident) Finding {
-	return t.at(id.Pos(), "doc", "exported "+id.Name+" has no comment",
-		"say what it promises: units, ownership, order, concurrency, zero value; or unexport it")
-}
-
-// needsDoc reports whether an exported function or method has to say what it
-// promises: godoc shows it, and no standard interface says it already.
-func needsDoc(d *ast.FuncDecl) bool {
-	if d.Recv == nil {
-		return true
-	}
-	if slices.Contains(promised, d.Name.Name) {
-		return false
-	}
-	id := receiverName(d.Recv.List[0].Type)
-	return id != nil && id.IsExported()
-}
-
-func receiverName(e ast.Expr) *ast.Ident {
-	switch x := e.(type) {
-	case *ast.StarExpr:
-		return receiverName(x.X)
-	case *ast.IndexExpr:
-		return receiverName(x.X)
-	case *ast.IndexListExpr:
-		return receiverName(x.X)
-	case *ast.Ident:
-		return x
-	default:
-		return nil
-	}
 }
