@@ -15,7 +15,7 @@ import (
 )
 
 // Lab is what `bellows-lab simulate` has and `bellows simulate` has not: conventions of other simulators and other
-// solvers. Package lab/rules has the table of the former, lab/referee the latter.
+// solvers. Package lab/rules has the table of the former, lab/referee the latter. See ADR 63.
 type Lab struct {
 	Rules map[string]RuleSet // by the value of --rules
 	// CheckSolver says what is wrong with a value of --solver, and OpenSolver opens one, each of whose answers takes
