@@ -7,8 +7,10 @@ import (
 	"github.com/bellows-ml/bellows/lab/simulate"
 )
 
+const built = " ('make build' in the sources makes it)"
+
 // elsewhere are the commands of bellows-lab that people look for here.
-var elsewhere = map[string]string{"reproduce": "bellows-lab reproduce", "bench": "bellows-lab bench"}
+var elsewhere = map[string]string{"reproduce": "bellows-lab reproduce" + built, "bench": "bellows-lab bench" + built}
 
 // newProgram makes the tree of commands.
 func newProgram() *command.Program {

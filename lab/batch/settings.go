@@ -97,7 +97,7 @@ func (s *Settings) Complete(given func(flag string) bool) error {
 	demand(len(s.Traces) > 0, "--trace is missing: give one or more files")
 	faults.Add(s.mix(given))
 	demand(len(s.Nodes) > 0, "--nodes is missing: give one or more numbers")
-	if len(s.Policies) == 0 && known && rules.Policies == nil {
+	if len(s.Policies) == 0 && rules.Policies == nil {
 		s.Policies = []string{DefaultPolicy}
 	}
 	demand(len(s.Policies) > 0, "--policy is missing: give one or more of %s", strings.Join(s.knownPolicies(), ", "))
