@@ -172,7 +172,9 @@ func (s step) run(ctx context.Context, r *report) error {
 	if s.args[0] != "test" {
 		cmd := s.command(ctx, s.args...)
 		cmd.Stdout, cmd.Stderr = r, r
-		return cmd.Run()
+		err := cmd.Run()
+		r.spend(s, cmd)
+		return err
 	}
 	cmd := s.command(ctx, append([]string{"test", "-json"}, s.args[1:]...)...)
 	cmd.Stderr = r
@@ -184,7 +186,21 @@ func (s step) run(ctx context.Context, r *report) error {
 		return err
 	}
 	read(r, events, !s.beside)
-	return cmd.Wait()
+	err = cmd.Wait()
+	r.spend(s, cmd)
+	return err
+}
+
+// spend adds the processor time of a command that has ended, with that of all that it has waited for.
+func (r *report) spend(s step, cmd *exec.Cmd) {
+	if cmd.ProcessState == nil {
+		return // it was not started
+	}
+	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	r.say("== %s: %d s of processor time\n", s.what, int(used.Seconds()))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.spent += used
 }
 
 // read hands over events until there are no more. Each minute without a line has r name the running tests, if ticks is true.

@@ -58,6 +58,7 @@ type report struct {
 
 	passed, failed, skipped int
 	failures, unsteady      []failure
+	spent                   time.Duration // of processor time, by all that steps have started and waited for
 }
 
 func newReport(out io.Writer, slow time.Duration, now time.Time) *report {
@@ -75,6 +76,7 @@ func (r *report) forStep(s step, out io.Writer) *report {
 func (r *report) take(own *report) {
 	r.passed, r.failed, r.skipped = r.passed+own.passed, r.failed+own.failed, r.skipped+own.skipped
 	r.failures, r.unsteady = append(r.failures, own.failures...), append(r.unsteady, own.unsteady...)
+	r.spent += own.spent
 }
 
 // printf prints; the caller has locked the report.
@@ -272,6 +274,9 @@ func (r *report) summary(now time.Time) {
 	r.repeatInBrief("UNSTEADY", r.unsteady)
 	r.repeatInBrief("FAIL", r.failures)
 	r.printf("%d passed, %d failed, %d skipped in %s", r.passed, r.failed, r.skipped, now.Sub(r.began).Round(time.Second))
+	if r.spent > 0 {
+		r.printf(", %d s of processor time", int(r.spent.Seconds()))
+	}
 	if n := len(r.unsteady); n > 0 {
 		r.printf("; of those that passed, %d failed at first", n)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -317,5 +318,28 @@ func TestEventsAreGos(t *testing.T) {
 	var e event
 	if err := json.Unmarshal([]byte(`{"Action":"fail","Package":"p","Test":"T","Elapsed":1.5,"FailedBuild":"q"}`), &e); err != nil || e.Elapsed != 1.5 || e.FailedBuild != "q" {
 		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// The time of a busy machine says little: what was used of its processors is told, too.
+func TestProcessorTimeIsTold(t *testing.T) {
+	var out strings.Builder
+	began := time.Unix(0, 0)
+	r := newReport(&out, time.Second, began)
+	busy := exec.Command("sh", "-c", "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done")
+	if err := busy.Run(); err != nil {
+		t.Fatal(err)
+	}
+	own := r.forStep(step{what: "busy"}, &out)
+	own.spend(step{what: "busy"}, busy)
+	own.spend(step{what: "never started"}, exec.Command("true"))
+	if own.spent <= 0 {
+		t.Fatal("a loop took no processor time")
+	}
+	own.spent = 75 * time.Second
+	r.take(own)
+	r.summary(began.Add(time.Minute))
+	if text := out.String(); !strings.HasPrefix(text, "== busy: ") || !strings.HasSuffix(text, "0 passed, 0 failed, 0 skipped in 1m0s, 75 s of processor time\n") {
+		t.Errorf("told is %q", text)
 	}
 }
