@@ -3,11 +3,12 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
@@ -194,30 +195,23 @@ func (r *records) transactions(after, last int64) [][]string {
 	return all
 }
 
-func (ps *processes) stat(name string) []string {
+func (ps *processes) stat(name string) procfs.ProcStat {
 	ps.t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", ps.procs[name].cmd.Process.Pid))
+	p, err := procfs.NewProc(ps.procs[name].cmd.Process.Pid)
 	if err != nil {
 		ps.t.Fatal(err)
 	}
-	return strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	stat, err := p.Stat()
+	if err != nil {
+		ps.t.Fatal(err)
+	}
+	return stat
 }
 
 // cpu returns the processor time that a process has used.
 func (ps *processes) cpu(name string) time.Duration {
-	fields := ps.stat(name)
-	var user, system int64
-	if _, err := fmt.Sscan(fields[11]+" "+fields[12], &user, &system); err != nil {
-		ps.t.Fatal(err)
-	}
-	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100
+	return time.Duration(ps.stat(name).CPUTime() * float64(time.Second))
 }
 
 // rss returns the bytes that a process has in memory.
-func (ps *processes) rss(name string) int64 {
-	var pages int64
-	if _, err := fmt.Sscan(ps.stat(name)[21], &pages); err != nil {
-		ps.t.Fatal(err)
-	}
-	return pages * int64(os.Getpagesize())
-}
+func (ps *processes) rss(name string) int64 { return int64(ps.stat(name).ResidentMemory()) }

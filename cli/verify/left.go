@@ -1,15 +1,13 @@
 package verify
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // A world has ended when nothing of it lives: what a worker has left is killed with its group, and holds its files,
@@ -42,30 +40,16 @@ func untilGone(kill func() error, living func() []string) error {
 
 // living names the processes of a group that have not ended.
 func living(group int) (alive []string) {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
-	for _, path := range stats {
-		stat, err := os.ReadFile(path)
-		if err != nil {
-			continue // it is gone
-		}
-		if name, its, lives := parseStat(stat); lives && its == group {
-			alive = append(alive, fmt.Sprintf("process %s (%s)", filepath.Base(filepath.Dir(path)), name))
+	all, _ := procfs.AllProcs() // without /proc nothing can be named
+	for _, p := range all {
+		if stat, err := p.Stat(); err == nil && stat.PGRP == group && lives(stat) {
+			alive = append(alive, fmt.Sprintf("process %d (%s)", p.PID, stat.Comm))
 		}
 	}
 	return alive
 }
 
-// parseStat returns of /proc/<pid>/stat what a process is called, its group, and whether it has not ended.
-func parseStat(stat []byte) (name string, group int, lives bool) {
-	first, last := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
-	if first < 0 || last < first {
-		return "", 0, false
-	}
-	f := strings.Fields(string(stat[last+1:])) // state, parent, group; the 18th is the number of threads
-	if len(f) < 18 {
-		return "", 0, false
-	}
-	group, err := strconv.Atoi(f[2])
-	// One of which only the first thread has ended is shown as a zombie too.
-	return string(stat[first+1 : last]), group, err == nil && f[0] != "X" && (f[0] != "Z" || f[17] != "1")
+// lives reports whether a process has not ended. If only its first thread has ended, the process is shown as a zombie too.
+func lives(stat procfs.ProcStat) bool {
+	return stat.State != "X" && (stat.State != "Z" || stat.NumThreads > 1)
 }

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // loop is a script without torch that the module makes elastic; parts of it are replaced.
@@ -159,9 +162,16 @@ func TestAWorldThatHangsIsKilled(t *testing.T) {
 		pids, _ = os.ReadFile(filepath.Join(dir, "0")) // absent: not begun
 	}
 	for text := range strings.FieldsSeq(string(pids)) {
-		stat, _ := os.ReadFile(filepath.Join("/proc", text, "stat")) // absent: it is gone
-		if _, _, lives := parseStat(stat); lives {                   // a zombie is another's to wait for
-			t.Errorf("process %s lives: %s", text, stat)
+		pid, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := procfs.NewProc(pid)
+		if err != nil {
+			continue // it is gone
+		}
+		if stat, err := p.Stat(); err == nil && lives(stat) { // a zombie is another's to wait for
+			t.Errorf("process %s lives: %+v", text, stat)
 		}
 	}
 }

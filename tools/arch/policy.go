@@ -215,7 +215,7 @@ func Libraries() []Library {
 		{"github.com/prometheus/client_model", "internal/metrics", "e2e", "the same as values"},
 		{"github.com/prometheus/common", "", "internal/metrics e2e", "parses what is scraped"},
 		{"github.com/tetratelabs/wazero", "lab/milp", "", "runs the solver without cgo"},
-		{"github.com/prometheus/procfs", "cli/dev", "", "which processes there are, where nothing is killed by what it says of a moment ago"},
+		{"github.com/prometheus/procfs", "cli/dev cli/verify tools/progress", "e2e", "the processes of this machine, for what is no agent: agents kill by pidfd what agent/proc has read"},
 		{"github.com/coreos/go-systemd", "internal/systemd", "", "readiness and watchdog notices"},
 		{"github.com/spf13/cobra", "cmd/bellows cmd/bellows-lab cli/command lab/simulate", "", "commands, help and completion"},
 		{"github.com/spf13/pflag", "cli/flags", "", "cobra's flags"},

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -134,19 +135,10 @@ func endAll(within time.Duration) error {
 
 // childrenOf lists the processes with a parent.
 func childrenOf(parent int) (pids []int) {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range stats {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended
-		}
-		// The name, in parentheses, may have any bytes in it; the state and the parent follow.
-		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		if len(fields) < 2 || fields[1] != strconv.Itoa(parent) {
-			continue
-		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
-			pids = append(pids, pid)
+	all, _ := procfs.AllProcs()
+	for _, p := range all {
+		if stat, err := p.Stat(); err == nil && stat.PPID == parent { // an error: it has ended
+			pids = append(pids, p.PID)
 		}
 	}
 	return pids
