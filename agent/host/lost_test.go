@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -42,15 +41,11 @@ func (f *fixture) child(generation int) record.Worker {
 // killShim kills a run's shim, and its holder before that, which would end what it leaves.
 func (f *fixture) killShim(run rundir.Run) {
 	f.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", run.Shim.PID))
+	shim, err := proc.ReadStat(run.Shim.PID)
 	if err != nil {
 		f.Fatal(err)
 	}
-	var holder int
-	if _, err := fmt.Sscanf(string(stat[bytes.LastIndexByte(stat, ')'):]), ") %1s %d", new(string), &holder); err != nil {
-		f.Fatal(err)
-	}
-	if err := errors.Join(syscall.Kill(holder, syscall.SIGKILL), syscall.Kill(run.Shim.PID, syscall.SIGKILL)); err != nil {
+	if err := errors.Join(syscall.Kill(shim.PPID, syscall.SIGKILL), syscall.Kill(shim.PID, syscall.SIGKILL)); err != nil {
 		f.Fatal(err)
 	}
 	f.until("the shim's end", func() bool { return !proc.Alive(run.Shim) })

@@ -2,11 +2,9 @@ package host
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -102,20 +100,15 @@ func (f *fixture) hold(m *sync.RWMutex) (release func()) {
 func (f *fixture) stop(r rundir.Run) {
 	f.Helper()
 	f.signal(r, syscall.SIGSTOP)
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.Shim.PID))
+	shim, err := proc.ReadStat(r.Shim.PID)
 	if err != nil {
 		f.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	holder, err := strconv.Atoi(strings.Fields(rest)[1])
-	if err != nil {
-		f.Fatal(err)
-	}
-	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", holder))
+	line, err := os.ReadFile(proc.Root.File(shim.PPID, "cmdline"))
 	if err != nil || !strings.Contains(string(line), "\x00shim\x00") { // never the agent, which the test itself is
-		f.Fatalf("process %d is no holder of a shim: %q, %v", holder, line, err)
+		f.Fatalf("process %d is no holder of a shim: %q, %v", shim.PPID, line, err)
 	}
-	if err := syscall.Kill(holder, syscall.SIGSTOP); err != nil {
+	if err := syscall.Kill(shim.PPID, syscall.SIGSTOP); err != nil {
 		f.Fatal(err)
 	}
 }
