@@ -52,16 +52,18 @@ func New(name, short, long string, elsewhere map[string]string) *Program {
 		SilenceUsage:      true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { p.started = true; return nil },
 		RunE:              Help,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 && elsewhere[args[0]] != "" {
-				return fault.Usage("%s %s: it is a command of another program: %s", name, args[0], elsewhere[args[0]])
-			}
-			return NoSuch(cmd, args)
-		},
+		Args:              NoSuch,
 
 		SuggestionsMinimumDistance: 2,
 	}
-	p.Root.SetHelpCommand(helpCommand())
+	for its := range elsewhere {
+		// A command, and no check of the root's arguments: the root would refuse the flags that follow first.
+		p.Root.AddCommand(&cobra.Command{
+			Use: its, Hidden: true, DisableFlagParsing: true,
+			RunE: func(*cobra.Command, []string) error { return isElsewhere(name, its, elsewhere[its]) },
+		})
+	}
+	p.Root.SetHelpCommand(helpCommand(elsewhere))
 	cobra.AddTemplateFunc("flagUsages", flags.Usages)
 	p.Root.SetUsageTemplate(strings.ReplaceAll(p.Root.UsageTemplate(), "Flags:\n{{.LocalFlags.FlagUsages | trim", "{{flagUsages .LocalFlags | trim"))
 	p.Root.SetOut(os.Stdout)
@@ -119,13 +121,21 @@ func boundDurations(cmd *cobra.Command) {
 	}
 }
 
-// helpCommand is cobra's own, but that a command that there is not is an error.
-func helpCommand() *cobra.Command {
+// isElsewhere names the program that a command belongs to.
+func isElsewhere(program, command, where string) error {
+	return fault.Usage("%s %s: it is a command of another program: %s", program, command, where)
+}
+
+// helpCommand is cobra's own, but a command that does not exist, or exists elsewhere, is an error.
+func helpCommand(elsewhere map[string]string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Help about a command",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && elsewhere[args[0]] != "" {
+				return isElsewhere(cmd.Root().Name(), args[0], elsewhere[args[0]])
+			}
 			target, rest, err := cmd.Root().Find(args)
 			if err != nil {
 				return fault.AsUsage(err)
