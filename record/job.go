@@ -1,7 +1,6 @@
 package record
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/bellows-ml/bellows/cluster"
@@ -37,23 +36,6 @@ type Wanted struct {
 	ScaledBy   string `json:"scaled_by,omitempty"`
 	// TimeLimit replaces that of the spec; 0 = as submitted.
 	TimeLimit cluster.Duration `json:"time_limit,omitempty"`
-}
-
-// Scaled returns the job's spec with the bounds that its owner last asked for.
-func (v *JobView) Scaled() cluster.Spec {
-	s, w := v.Spec.Value.Spec, v.Wanted.Value
-	s.MinWorkers, s.MaxWorkers = cmp.Or(w.MinWorkers, s.MinWorkers), cmp.Or(w.MaxWorkers, s.MaxWorkers)
-	s.TimeLimit = cmp.Or(w.TimeLimit, s.TimeLimit)
-	return s
-}
-
-// Batch returns the batch that the job may have: its owner's, without what ran out of memory.
-func (v *JobView) Batch() cluster.BatchSize {
-	b := v.Spec.Value.BatchSize
-	if most := v.State.Value.BatchLimit; most > 0 {
-		b.Max = max(b.Min, min(b.Max, most))
-	}
-	return b
 }
 
 // State is THE record of a job. Only the leader writes it, and compares its ModRevision when it does.
@@ -185,38 +167,6 @@ type Fence struct {
 	AliveRev int64     `json:"alive_rev"`
 	WaitedMS int64     `json:"waited_ms"`
 	At       time.Time `json:"at"`
-}
-
-// Checkpoint is a committed (or offered) checkpoint.
-type Checkpoint struct {
-	Generation     cluster.Generation `json:"generation"` // which generation saved it
-	Step           int64              `json:"step"`       // optimiser steps finished
-	Samples        int64              `json:"samples"`    // samples consumed since the start of training; -1 = unknown
-	Dir            string             `json:"dir"`        // absolute
-	ManifestSHA256 string             `json:"manifest_sha256"`
-	WorldSize      int                `json:"world_size"` // of the generation that saved it
-	Bytes          int64              `json:"bytes"`
-}
-
-// Before reports whether it was saved before the other: by an older generation, or by the same at an earlier step.
-func (c Checkpoint) Before(other Checkpoint) bool {
-	return c.Generation < other.Generation || c.Generation == other.Generation && c.Step < other.Step
-}
-
-// BadCheckpoint records why a committed checkpoint was given up.
-type BadCheckpoint struct {
-	Checkpoint
-	Reason     reason.Reason `json:"because,omitempty"`
-	ReasonText string        `json:"reason"` // as State.ReasonText
-	At         time.Time     `json:"at"`
-}
-
-// Suspect is a checkpoint that a single node finds damaged.
-type Suspect struct {
-	Checkpoint
-	Node   cluster.NodeID `json:"node"`
-	Reason string         `json:"reason"`
-	At     time.Time      `json:"at"`
 }
 
 // Rescale tells how a generation came to be and what it cost, in seconds:

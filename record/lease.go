@@ -7,13 +7,6 @@ import (
 	"time"
 )
 
-// memoryLease is a lease of Memory; its keys are those that name it.
-type memoryLease struct {
-	id      int64
-	ttl     time.Duration
-	expires time.Duration // in time elapsed
-}
-
 // Elapsed returns how far Advance has come.
 func (m *Memory) Elapsed() time.Duration { return m.elapsed }
 

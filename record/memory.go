@@ -30,6 +30,13 @@ type Memory struct {
 	granted int64 // the newest lease
 }
 
+// memoryLease is a lease of Memory; its keys are those that name it.
+type memoryLease struct {
+	id      int64
+	ttl     time.Duration
+	expires time.Duration // in time elapsed
+}
+
 // Reasons why a history cannot be read or cut.
 var (
 	ErrCompacted = errors.New("revision has been compacted: list again and watch from there")

@@ -1,9 +1,7 @@
 package record
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
+	"cmp"
 	"maps"
 	"slices"
 
@@ -20,12 +18,6 @@ type Versioned[T any] struct {
 
 // Exists reports whether the record is there.
 func (v Versioned[T]) Exists() bool { return v.Mod != 0 }
-
-// JobGen names one generation of one job.
-type JobGen struct {
-	Job        cluster.JobID
-	Generation cluster.Generation
-}
 
 // NodeView is everything recorded below one node.
 type NodeView struct {
@@ -70,6 +62,12 @@ type JobView struct {
 	unreadable  map[string]unreadable // records that are not as the rest of the view shows them, by key
 }
 
+// unreadable is a value of a known key that does not decode.
+type unreadable struct {
+	why string
+	mod int64 // when it was written
+}
+
 // GenerationView is everything recorded below one generation.
 type GenerationView struct {
 	Plan   Versioned[Plan]
@@ -101,28 +99,6 @@ type Mirror struct {
 	jobIDs  []cluster.JobID
 }
 
-// NewMirror makes a mirror of a listing as of revision. Changes that the
-// listing has taken in must not follow. Where keys of the listing cannot be
-// read the mirror is without them, usable, and the error names each.
-func NewMirror(kvs []KV, revision int64) (*Mirror, error) {
-	m := &Mirror{
-		Leaders: map[string]Versioned[Leader]{},
-		Told:    map[uint64]Versioned[Event]{},
-		Kinds:   map[uint32]map[string]Versioned[JobKind]{},
-		Nodes:   map[cluster.NodeID]*NodeView{},
-		Jobs:    map[cluster.JobID]*JobView{},
-		gone:    map[string]int64{},
-	}
-	var faults []error
-	for _, kv := range kvs {
-		if _, err := m.Apply(Change{KV: kv}); err != nil {
-			faults = append(faults, err)
-		}
-	}
-	m.Revision = max(m.Revision, revision)
-	return m, errors.Join(faults...)
-}
-
 // Node returns the node's view, an empty one if nothing is recorded.
 func (m *Mirror) Node(id cluster.NodeID) *NodeView {
 	if v := m.Nodes[id]; v != nil {
@@ -139,33 +115,29 @@ func (m *Mirror) Job(id cluster.JobID) *JobView {
 	return &JobView{ID: id}
 }
 
-// Ack returns the node's acknowledgements of a generation, empty ones if there
-// are none. The nonce is that of the generation's plan.
-func (v *NodeView) Ack(j cluster.JobID, g cluster.Generation, nonce string) Acks {
-	if a := v.Acks[JobGen{j, g}]; a != nil {
-		return a.Of(nonce)
-	}
-	return Acks{}
-}
-
-// Reported returns how far a generation's ranks on this node have come, false if
-// they have said nothing: by the progress record, or by what they said last.
-func (v *NodeView) Reported(j cluster.JobID, g cluster.Generation, nonce string) (p JobProgress, ok bool) {
-	if p, ok = v.Progress.Value.Jobs[j]; ok && (p.Generation != g || p.Nonce != nonce) {
-		p, ok = JobProgress{}, false
-	}
-	if last := v.Ack(j, g, nonce).Stopped.Value.Progress; last != nil && (!ok || last.Step >= p.Step) {
-		p, ok = *last, true
-	}
-	return p, ok
-}
-
 // Generation returns the generation's view, an empty one if nothing is recorded.
 func (v *JobView) Generation(g cluster.Generation) GenerationView {
 	if x := v.Generations[g]; x != nil {
 		return *x
 	}
 	return GenerationView{}
+}
+
+// Scaled returns the job's spec with the bounds that its owner last asked for.
+func (v *JobView) Scaled() cluster.Spec {
+	s, w := v.Spec.Value.Spec, v.Wanted.Value
+	s.MinWorkers, s.MaxWorkers = cmp.Or(w.MinWorkers, s.MinWorkers), cmp.Or(w.MaxWorkers, s.MaxWorkers)
+	s.TimeLimit = cmp.Or(w.TimeLimit, s.TimeLimit)
+	return s
+}
+
+// Batch returns the batch that the job may have: its owner's, without what ran out of memory.
+func (v *JobView) Batch() cluster.BatchSize {
+	b := v.Spec.Value.BatchSize
+	if most := v.State.Value.BatchLimit; most > 0 {
+		b.Max = max(b.Min, min(b.Max, most))
+	}
+	return b
 }
 
 // NodeIDs returns the nodes' identifiers, sorted. The list is the mirror's own: it must not be changed.
@@ -184,138 +156,15 @@ func (m *Mirror) JobIDs() []cluster.JobID {
 	return m.jobIDs
 }
 
+// OldestKinds are the kinds of a user to delete so that one more of this name can be
+// written: those beyond MaxKinds that were written first.
+func (m *Mirror) OldestKinds(uid uint32, name string) []string {
+	of := m.Kinds[uid]
+	names := slices.Sorted(maps.Keys(of))
+	names = slices.DeleteFunc(names, func(n string) bool { return n == name })
+	slices.SortStableFunc(names, func(a, b string) int { return of[a].Value.At.Compare(of[b].Value.At) })
+	return names[:max(0, len(names)-(MaxKinds-1))]
+}
+
 // DeletedAt returns the revision of a key's newest deletion, 0 if none is remembered.
 func (m *Mirror) DeletedAt(key string) int64 { return m.gone[key] }
-
-// Apply takes one change in, and says what it is about. A change older than one
-// already seen of the same key is ignored, so repeated and reordered deliveries
-// do no harm. Texts for people are cut to MaxReason. A value that does not
-// decode, or holds longer words than it can rightly, or a key that this version
-// does not know, is an error that names the key; the mirror keeps what it had. A
-// node, job or generation of which nothing is recorded any more leaves the mirror.
-func (m *Mirror) Apply(c Change) (Place, error) {
-	at, row := locate(c.Key)
-	if c.ModRevision < m.gone[c.Key] {
-		return at, nil
-	}
-	err := errUnknownKey
-	if row != nil {
-		err = row.set(m, at, c)
-	}
-	if c.Deleted || err != nil {
-		m.prune(at.subtree())
-	}
-	if err != nil {
-		return at, fmt.Errorf("record %s: %w", c.Key, err)
-	}
-	m.remember(c)
-	m.Revision = max(m.Revision, c.ModRevision)
-	if (at.Kind == KindEvent || at.Kind == KindNodeEvent) && !c.Deleted {
-		m.told = max(m.told, c.ModRevision)
-	}
-	return at, nil
-}
-
-func (m *Mirror) setKind(at Place, c Change) error {
-	of := m.Kinds[at.UID]
-	if of == nil {
-		of = map[string]Versioned[JobKind]{}
-	}
-	err := setIn(of, at.Name, c)
-	if len(of) > 0 {
-		m.Kinds[at.UID] = of
-	} else {
-		delete(m.Kinds, at.UID)
-	}
-	return err
-}
-
-func (m *Mirror) node(id cluster.NodeID) *NodeView {
-	v := m.Nodes[id]
-	if v == nil {
-		v = &NodeView{
-			ID: id, Told: map[uint64]Versioned[Event]{}, Grants: map[cluster.JobID]Versioned[Grant]{}, Next: map[cluster.JobID]Versioned[Next]{}, Ready: map[cluster.JobID]Versioned[Ready]{}, Requests: map[string]Versioned[Request]{},
-			Acks: map[JobGen]*Acks{}, Saved: map[JobGen]map[int64]Versioned[Saved]{}, Offers: map[JobGen]map[int64]Versioned[Offer]{},
-		}
-		m.Nodes[id], m.nodeIDs = v, nil
-	}
-	return v
-}
-
-func (m *Mirror) job(id cluster.JobID) *JobView {
-	v := m.Jobs[id]
-	if v == nil {
-		v = &JobView{
-			ID: id, Generations: map[cluster.Generation]*GenerationView{}, Checkpoints: map[int64]Versioned[Checkpoint]{},
-			Bad: map[int64]Versioned[BadCheckpoint]{}, Rescales: map[cluster.Generation]Versioned[Rescale]{},
-		}
-		m.Jobs[id], m.jobIDs = v, nil
-	}
-	return v
-}
-
-func (v *NodeView) ack(jg JobGen) *Acks {
-	a := v.Acks[jg]
-	if a == nil {
-		a = &Acks{}
-		v.Acks[jg] = a
-	}
-	return a
-}
-
-func (v *JobView) generation(g cluster.Generation) *GenerationView {
-	x := v.Generations[g]
-	if x == nil {
-		x = &GenerationView{Fences: map[cluster.NodeID]Versioned[Fence]{}}
-		v.Generations[g] = x
-	}
-	return x
-}
-
-var errUnknownKey = errors.New("unknown key: written by another version, or by hand")
-
-// set takes a change into one record.
-func set[T any](v *Versioned[T], c Change) error {
-	if c.ModRevision < v.Mod {
-		return nil
-	}
-	if c.Deleted {
-		*v = Versioned[T]{}
-		return nil
-	}
-	var value T
-	if err := json.Unmarshal(c.Value, &value); err != nil {
-		return fmt.Errorf("decode %.80q: %w", c.Value, err)
-	}
-	if x, ok := any(value).(checked); ok {
-		if err := x.check(); err != nil {
-			return err
-		}
-	}
-	value = cutWords(value, MaxReason)
-	*v = Versioned[T]{Value: value, Create: c.CreateRevision, Mod: c.ModRevision, Size: len(c.Value)}
-	return nil
-}
-
-// setIn is set for one entry of a map; a deleted entry leaves the map.
-func setIn[K comparable, T any](m map[K]Versioned[T], k K, c Change) error {
-	v := m[k]
-	if err := set(&v, c); err != nil {
-		return err
-	}
-	if v.Exists() {
-		m[k] = v
-	} else {
-		delete(m, k)
-	}
-	return nil
-}
-
-func inner[K comparable, T any](m map[JobGen]map[K]T, jg JobGen) map[K]T {
-	x := m[jg]
-	if x == nil {
-		x = map[K]T{}
-		m[jg] = x
-	}
-	return x
-}

@@ -1,6 +1,10 @@
 package record
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/bellows-ml/bellows/cluster"
+)
 
 // Generations of a job are counted, and the count is in etcd: when that is restored
 // from a backup, numbers come again that have been given before. What nodes have
@@ -39,4 +43,25 @@ func only[T said](v Versioned[T], nonce string) Versioned[T] {
 		return Versioned[T]{}
 	}
 	return v
+}
+
+// Ack returns the node's acknowledgements of a generation, empty ones if there
+// are none. The nonce is that of the generation's plan.
+func (v *NodeView) Ack(j cluster.JobID, g cluster.Generation, nonce string) Acks {
+	if a := v.Acks[JobGen{j, g}]; a != nil {
+		return a.Of(nonce)
+	}
+	return Acks{}
+}
+
+// Reported returns how far a generation's ranks on this node have come, false if
+// they have said nothing: by the progress record, or by what they said last.
+func (v *NodeView) Reported(j cluster.JobID, g cluster.Generation, nonce string) (p JobProgress, ok bool) {
+	if p, ok = v.Progress.Value.Jobs[j]; ok && (p.Generation != g || p.Nonce != nonce) {
+		p, ok = JobProgress{}, false
+	}
+	if last := v.Ack(j, g, nonce).Stopped.Value.Progress; last != nil && (!ok || last.Step >= p.Step) {
+		p, ok = *last, true
+	}
+	return p, ok
 }

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -224,15 +223,5 @@ const MaxRate = 1e6
 func SoundNoise(n float64) bool { return n > 0 && n <= MaxCount }
 
 func rate(r float64) bool { return r > 0 && r <= MaxRate && !math.IsNaN(r) }
-
-// OldestKinds are the kinds of a user to delete so that one more of this name can be
-// written: those beyond MaxKinds that were written first.
-func (m *Mirror) OldestKinds(uid uint32, name string) []string {
-	of := m.Kinds[uid]
-	names := slices.Sorted(maps.Keys(of))
-	names = slices.DeleteFunc(names, func(n string) bool { return n == name })
-	slices.SortStableFunc(names, func(a, b string) int { return of[a].Value.At.Compare(of[b].Value.At) })
-	return names[:max(0, len(names)-(MaxKinds-1))]
-}
 
 func (k JobKind) check() error { return word("job", maxWord, k.Job) }

@@ -1,11 +1,6 @@
 package record
 
-import (
-	"strconv"
-	"strings"
-
-	"github.com/bellows-ml/bellows/cluster"
-)
+import "strings"
 
 // A Row is one kind of record: where it lies, who writes it, and what a leader derives from it. By the table of rows keys
 // are read (Locate) and a mirror takes records in, and docs/keys.md is held to it.
@@ -173,35 +168,4 @@ func plant(rows []Row) *branch {
 		at.row = &row
 	}
 	return root
-}
-
-// take reads what varies in a key into a place, and reports whether it can be that.
-func (p *Place) take(what, text string) (ok bool) {
-	switch what {
-	case "<node>":
-		p.Node = cluster.NodeID(text)
-	case "<job>":
-		p.Job = cluster.JobID(text)
-	case "<gen>":
-		p.Generation, ok = parseGen(text)
-		return ok
-	case "<step>":
-		step, err := strconv.ParseInt(text, 10, 64)
-		p.Step = step
-		return err == nil
-	case "<slot>":
-		slot, err := strconv.ParseUint(text, 10, 16)
-		p.Slot = slot
-		return err == nil
-	case "<uid>":
-		n, err := strconv.ParseUint(text, 10, 32)
-		p.UID = uint32(n)
-		return err == nil && strconv.FormatUint(n, 10) == text
-	case "<kind>":
-		p.Name = text
-		return cluster.CheckKind(text) == nil
-	default: // <request>, <lease>
-		p.Name = text
-	}
-	return true
 }

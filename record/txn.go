@@ -248,3 +248,19 @@ func (kv KV) clone() KV {
 	kv.Value = bytes.Clone(kv.Value)
 	return kv
 }
+
+// Small returns the transaction with every text for people cut short and without
+// events: what is left when etcd finds it too large (ErrTooLarge), and means the same.
+func (t Txn) Small() Txn {
+	out := Txn{ID: t.ID, If: t.If}
+	for _, op := range t.Then {
+		if strings.HasPrefix(op.Key, EventsPrefix) {
+			continue
+		}
+		if w, ok := op.record.(wordy); ok {
+			op.Value = Put(op.Key, w.cut(SmallReason)).Value
+		}
+		out.Then = append(out.Then, op)
+	}
+	return out
+}

@@ -7,11 +7,7 @@ import (
 	"slices"
 )
 
-// unreadable is a value of a known key that does not decode.
-type unreadable struct {
-	why string
-	mod int64 // when it was written
-}
+var errUnknownKey = errors.New("unknown key: written by another version, or by hand")
 
 // noteUnreadable keeps in mind which records of the job are not as its view shows
 // them, which has what was there before, or nothing.
