@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
 )
 
@@ -32,7 +33,8 @@ func TestCgroupMounts(t *testing.T) {
 		{v1, `35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory`, ""},
 		{v1, `41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw`, ""},
 	} {
-		got, ok := c.h.mountedAt(c.line, "/user/me")
+		mount, _ := proc.ReadMount(c.line)
+		got, ok := c.h.mountedAt(mount, "/user/me")
 		if got != c.want || ok != (c.want != "") {
 			t.Errorf("%s in %s: %q, %v", c.h, c.line, got, ok)
 		}

@@ -1,7 +1,6 @@
 package contain
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -11,12 +10,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // hierarchy is one of the kernel's trees of cgroups, which may be mounted anywhere.
 type hierarchy struct {
-	fstype     string // as mountinfo names it
+	fstype     string // as mounts name it
 	controller string // a controller of the hierarchy; "" is v2, which there is one of
 }
 
@@ -42,18 +42,16 @@ func (h hierarchy) own() (string, error) {
 	if own == "" {
 		return "", fmt.Errorf("find own cgroup: this kernel has no %s", h)
 	}
-	f, err := os.Open("/proc/self/mountinfo")
+	mounts, err := proc.Mounts()
 	if err != nil {
 		return "", fmt.Errorf("find cgroup mount: %w", err)
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if dir, ok := h.mountedAt(lines.Text(), own); ok {
+	for _, m := range mounts {
+		if dir, ok := h.mountedAt(m, own); ok {
 			return dir, nil
 		}
 	}
-	return "", errors.Join(fmt.Errorf("find cgroup mount: no %s is mounted that shows %s", h, own), lines.Err())
+	return "", fmt.Errorf("find cgroup mount: no %s is mounted that shows %s", h, own)
 }
 
 // path reads one line of /proc/<pid>/cgroup, hierarchy:controllers:path; v2 is 0::path.
@@ -65,31 +63,16 @@ func (h hierarchy) path(line string) (string, bool) {
 	return fields[2], true
 }
 
-// mountedAt reads one line of mountinfo,
-//
-//	41 31 0:38 /root /mount/point rw,relatime - cgroup2 cgroup2 rw
-//
-// and says where the cgroup own lies if that mount shows it.
-func (h hierarchy) mountedAt(line, own string) (string, bool) {
-	before, after, ok := strings.Cut(line, " - ")
-	fields, source := strings.Fields(before), strings.Fields(after)
-	if !ok || len(fields) < 5 || len(source) < 3 || source[0] != h.fstype {
+// mountedAt says where the cgroup own lies if a mount shows it.
+func (h hierarchy) mountedAt(m proc.Mount, own string) (string, bool) {
+	if m.Type != h.fstype || h.controller != "" && !slices.Contains(m.Options, h.controller) {
 		return "", false
 	}
-	if h.controller != "" && !slices.Contains(strings.Split(source[2], ","), h.controller) {
-		return "", false
-	}
-	root, mount := unescape(fields[3]), unescape(fields[4])
-	rel, err := filepath.Rel(root, own)
+	rel, err := filepath.Rel(m.Root, own)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
 		return "", false
 	}
-	return filepath.Join(mount, rel), true
-}
-
-// unescape undoes mountinfo's octal escapes of white space and backslashes.
-func unescape(s string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+	return filepath.Join(m.Dir, rel), true
 }
 
 // Mount is where a tree of cgroups is mounted.
@@ -100,35 +83,28 @@ type Mount struct {
 
 // Mounts lists the mounts of cgroups that this process sees, each tree once.
 func Mounts() ([]Mount, error) {
-	f, err := os.Open("/proc/self/mountinfo")
+	all, err := proc.Mounts()
 	if err != nil {
 		return nil, fmt.Errorf("find cgroup mounts: %w", err)
 	}
-	defer f.Close()
 	var mounts []Mount
 	seen := map[string]bool{} // a file system that is mounted twice shows the same groups
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		before, after, ok := strings.Cut(lines.Text(), " - ")
-		fields, source := strings.Fields(before), strings.Fields(after)
-		if !ok || len(fields) < 5 || len(source) < 3 || source[0] != "cgroup" && source[0] != "cgroup2" {
-			continue
-		}
-		key := fields[2] + fields[3]
-		if seen[key] {
+	for _, at := range all {
+		key := at.Device + at.Root
+		if at.Type != "cgroup" && at.Type != "cgroup2" || seen[key] {
 			continue
 		}
 		seen[key] = true
-		m := Mount{Dir: unescape(fields[4])}
+		m := Mount{Dir: at.Dir}
 		switch {
-		case source[0] == "cgroup2":
+		case at.Type == "cgroup2":
 			m.Kind = run.Cgroup2
-		case slices.Contains(strings.Split(source[2], ","), "freezer"):
+		case slices.Contains(at.Options, "freezer"):
 			m.Kind = run.Cgroup1
 		}
 		mounts = append(mounts, m)
 	}
-	return mounts, lines.Err()
+	return mounts, nil
 }
 
 // makeGroup makes a cgroup. Its error is the same for each run.

@@ -7,10 +7,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/bellows-ml/bellows/agent/run"
+)
+
+// Bounds of the pauses between two looks for processes whose end no signal announces. They begin short and double.
+const (
+	FirstPause = time.Millisecond
+	LastPause  = 100 * time.Millisecond
 )
 
 // Kill sends SIGKILL to exactly this process: a pid that has been reused since is left alone.

@@ -21,14 +21,8 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 )
 
-const (
-	// clearWait is how long the removal of groups that are in use is tried, unless the shim may leave earlier.
-	clearWait = 10 * time.Second
-
-	// Bounds of pauses.
-	shortPause = int64(time.Millisecond)
-	longPause  = int64(100 * time.Millisecond)
-)
+// clearWait is how long the removal of groups that are in use is tried, unless the shim may leave earlier.
+const clearWait = 10 * time.Second
 
 // shared is what all parts of a shim have in common. What changes of it the loop owns.
 type shared struct {
@@ -198,7 +192,7 @@ func (m *machine) step() {
 	}
 	switch look := m.due.Look; {
 	case look&run.LookOutput != 0:
-		m.alarm.at(now + 5*shortPause)
+		m.alarm.at(now + 5*int64(proc.FirstPause))
 	case look&(run.LookInside|run.LookNames) != 0:
 		m.alarm.at(now + m.pauses.next())
 	case look&run.LookAhead != 0:
@@ -377,6 +371,6 @@ func (m *machine) leaveGroups(why error) {
 type pauses int64
 
 func (p *pauses) next() int64 {
-	*p = min(max(2**p, pauses(shortPause)), pauses(longPause))
+	*p = min(max(2**p, pauses(proc.FirstPause)), pauses(proc.LastPause))
 	return int64(*p)
 }

@@ -143,7 +143,7 @@ func (s *sweeper) endAll() (err error) {
 		}
 		// Each look is a census of the machine, and what is not gone at once seldom goes soon.
 		if now := time.Now(); now.Before(end) {
-			return false, min(max(lastPause, now.Sub(began)/10), end.Sub(now))
+			return false, min(max(proc.LastPause, now.Sub(began)/10), end.Sub(now))
 		}
 		if len(left) > 0 {
 			err = errors.Join(s.unkillable(left, err), err)
@@ -326,17 +326,11 @@ func (s *sweeper) inside(l *listing, hosts []proc.Stat) []proc.Stat {
 	return proc.Merged(found, proc.Living(pids))
 }
 
-// Bounds of the pauses between two looks at what is left.
-const (
-	firstPause = time.Millisecond
-	lastPause  = 100 * time.Millisecond
-)
-
-// repeat calls once until it is done. It pauses in between, for firstPause and then
+// repeat calls once until it is done. It pauses in between, for proc.FirstPause and then
 // longer, but never longer than what once returns: children's ends are signalled,
 // other processes' are not.
 func repeat(once func() (done bool, longest time.Duration)) {
-	for pause := firstPause; ; pause *= 2 {
+	for pause := proc.FirstPause; ; pause *= 2 {
 		done, longest := once()
 		if done {
 			return

@@ -32,7 +32,9 @@ func (c *census) marked(dir string, owner *uint32) []proc.Stat {
 // mayRunAs reports whether a process is the owner's or ours. Without CAP_SYS_PTRACE
 // only our own user's processes, also those in a user namespace of its own, show
 // their environment.
-func mayRunAs(pid int, owner *uint32) bool { return owner == nil || !sees() || runsAs(pid, *owner) }
+func mayRunAs(pid int, owner *uint32) bool {
+	return owner == nil || !proc.May(unix.CAP_SYS_PTRACE) || runsAs(pid, *owner)
+}
 
 // runsAs reports whether a process is the owner's or ours, by its real user: a
 // setuid program that another user has started is still that user's.
@@ -205,34 +207,24 @@ func (s *sweeper) mayBeWorkers(pid int) bool {
 
 // hiddenProcesses is an error where /proc keeps processes of other users from root.
 func hiddenProcesses() error {
-	if os.Geteuid() != 0 || sees() {
+	if os.Geteuid() != 0 || proc.May(unix.CAP_SYS_PTRACE) {
 		return nil // an ordinary user's workers are that user's own
 	}
-	b, err := os.ReadFile("/proc/self/mountinfo")
+	mounts, err := proc.Mounts()
 	if err != nil {
 		return fmt.Errorf("find how /proc is mounted: %w", err)
 	}
-	for line := range strings.Lines(string(b)) {
-		before, after, _ := strings.Cut(line, " - ")
-		fields, source := strings.Fields(before), strings.Fields(after)
-		if len(fields) < 5 || len(source) < 3 || fields[4] != "/proc" || source[0] != "proc" {
+	for _, m := range mounts {
+		if m.Dir != "/proc" || m.Type != "proc" {
 			continue
 		}
-		for option := range strings.SplitSeq(source[2], ",") {
+		for _, option := range m.Options {
 			if value, ok := strings.CutPrefix(option, "hidepid="); ok && value != "0" && value != "off" {
 				return errors.New("/proc hides processes from this agent (" + option + "): give it CAP_SYS_PTRACE, or mount /proc without that option")
 			}
 		}
 	}
 	return nil
-}
-
-// sees reports whether this process has CAP_SYS_PTRACE, to which /proc shows everything.
-func sees() bool {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	err := unix.Capget(&header, &data[0])
-	return err == nil && data[0].Effective&(1<<unix.CAP_SYS_PTRACE) != 0
 }
 
 // Lost lists the paths directly below the roots that living processes name as theirs

@@ -16,17 +16,14 @@ import (
 // then one of them, so that a rescale does not wait in vain for it on a machine that is always busy.
 const CalmFor = 15 * time.Second
 
-// Priorities of what is calm.
-const (
-	calmNice   = 19
-	capSysNice = 23
-)
+// calmNice is the priority of what is calm.
+const calmNice = 19
 
 // calm lets all others go before what runs ahead, as far as that can be taken back: by the priority of its
 // session, where the kernel shares out processors by sessions, and by its own, which only root may raise again.
 func calm(pid int) {
 	_ = setAutogroup(pid, calmNice) // on many machines there is no such thing
-	if !mayRaise() {
+	if !proc.May(unix.CAP_SYS_NICE) {
 		return
 	}
 	_ = unix.Setpriority(unix.PRIO_PROCESS, pid, calmNice) // and so of what it starts from here on
@@ -83,11 +80,4 @@ func raiseThreads(pid, priority int) error {
 // setAutogroup sets the priority of a process's session.
 func setAutogroup(pid, nice int) error {
 	return os.WriteFile(proc.Root.File(pid, "autogroup"), []byte(strconv.Itoa(nice)), 0)
-}
-
-// mayRaise reports whether this process may raise priorities.
-func mayRaise() bool {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var has [2]unix.CapUserData
-	return unix.Capget(&header, &has[0]) == nil && has[0].Effective&(1<<capSysNice) != 0
 }

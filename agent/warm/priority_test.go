@@ -17,7 +17,7 @@ import (
 // A library may have had threads before the release: each thread has a priority of its own.
 func TestAllThreadsOfAReleasedWorkerHurry(t *testing.T) {
 	t.Parallel()
-	if !mayRaise() {
+	if !proc.May(unix.CAP_SYS_NICE) {
 		t.Skip("only a process that may raise priorities may lower one for a while")
 	}
 	cmd := exec.Command("python3", "-c", "import threading, time\nfor _ in range(3): threading.Thread(target=time.sleep, args=(1000,)).start()\nprint('up', flush=True)")
