@@ -11,7 +11,7 @@ import (
 func (n *node) act(a agent.Action) {
 	at := loop.Lane{Of: a.Of(), What: a.Lane()}
 	if push, ok := a.(agent.Push); ok {
-		n.runs.push(n.runs.all[a.Of()], push.Wish)
+		n.shims.push(n.runs.all[a.Of()], push.Wish)
 		return
 	}
 	if n.Busy(at) {

@@ -32,7 +32,8 @@ var errLooking = errors.New("looking through all processes for runs whose direct
 // yet. The loop owns it.
 type adoption struct {
 	*shared
-	runs *runs
+	runs  *runs
+	shims *shims
 
 	unadopted map[string]leftRun // run directories that could not be adopted and are not swept yet
 	unscanned error              // why it is not known which runs there are; nil once it is
@@ -40,8 +41,8 @@ type adoption struct {
 	began     int64              // as of which revision this agent has known the node's records; 0 = not yet
 }
 
-func newAdoption(sh *shared, rs *runs) *adoption {
-	return &adoption{shared: sh, runs: rs, unadopted: map[string]leftRun{}}
+func newAdoption(sh *shared, rs *runs, ss *shims) *adoption {
+	return &adoption{shared: sh, runs: rs, shims: ss, unadopted: map[string]leftRun{}}
 }
 
 // leftRun is a run that cannot be adopted and whose sweep is not over.
@@ -182,7 +183,7 @@ func (ad *adoption) adopt(found findings) {
 		}
 		if f.Shim != (run.Process{}) && proc.Alive(f.Shim) {
 			r.shim = agent.Live
-			ad.runs.attend(r, f.Shim)
+			ad.shims.attend(r, f.Shim)
 			log.Info().Int("pid", f.Shim.PID).Msg("adopted a run")
 		} else {
 			log.Warn().Str("dir", f.Dir).Msg("found a run whose shim is gone")

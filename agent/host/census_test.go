@@ -79,7 +79,7 @@ func TestWhoIsAloneFencesItselfUntilThatIsTakenBack(t *testing.T) {
 		{2, 0, true, deadline},
 		{2, own, true, deadline},
 	} {
-		n := newNode(t.Context(), Config{Node: "n1", Log: quiet()}, nil, nil, here{})
+		n := bareNode(t.Context(), Config{Node: "n1", Log: quiet()}, nil)
 		n.session.nodes, n.session.presence = c.crowd, presence{aliveRev: own, deadline: deadline}
 		if n.session.deadline() != 0 {
 			t.Error("it tells a deadline before it knows its own records")

@@ -1,19 +1,13 @@
 package host
 
 import (
-	"context"
-	"fmt"
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/agent/host/saves"
-	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
-
-// savesPart is what a job has committed, followed on rank 0's node.
-func savesPart(j cluster.JobID) string { return fmt.Sprintf("checkpoints %s", j) }
 
 // checkpoints has the work with checkpoints done that the runs here and the records ask for. The loop owns it.
 type checkpoints struct {
@@ -63,10 +57,4 @@ func (cs *checkpoints) verify(at loop.Lane, a agent.Verify) {
 	r.resume.cancel = cs.saves.Verify(at, cs.generation(r), a, func(failed *record.Failed, sound bool) {
 		r.changed, r.refused, r.resume.sound = time.Now(), failed, sound
 	})
-}
-
-// resumeCheck is the check of the checkpoint to resume from.
-type resumeCheck struct {
-	sound  bool
-	cancel context.CancelFunc // ends the check
 }

@@ -46,7 +46,7 @@ func TestATroubleThatLastsIsLoggedSeldom(t *testing.T) {
 func TestAnUnreadableProcessIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	n := newNode(t.Context(), Config{Node: "n1", RunDir: t.TempDir(), Log: zerolog.New(&log)}, nil, nil, here{})
+	n := bareNode(t.Context(), Config{Node: "n1", RunDir: t.TempDir(), Log: zerolog.New(&log)}, nil)
 	unreadable := errors.New("process 7 does not show what it names")
 	for range 100 {
 		n.adoption.adopt(findings{})

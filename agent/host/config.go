@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -17,6 +15,7 @@ import (
 	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/agent/host/devices"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/trust"
 	"github.com/bellows-ml/bellows/nvml"
@@ -94,6 +93,20 @@ type Config struct {
 	probeEvery time.Duration
 }
 
+// Vitals is how a node does, for those who watch it.
+type Vitals struct {
+	InCluster bool
+	// Renewed is when the node's lease was renewed last; zero = not in this life.
+	Renewed time.Time
+	Workers int // processes that were started here and are not known to be gone
+	Devices map[record.DeviceState]int
+	// Gossip counts the nodes that gossip says are alive, dead or left; GossipScore
+	// is 0 while it keeps up.
+	Gossip      map[string]int
+	GossipScore int
+	Readings    []api.DeviceReading
+}
+
 // defaultProbeEvery is short because a job is to go on within ten seconds of it.
 const defaultProbeEvery = 3 * time.Second
 
@@ -159,6 +172,20 @@ func (c Config) check() (Config, error) {
 	return c, errors.Join(faults...)
 }
 
+// KeepLogs bounds what the ranks' logs take up on a node. Logs of a generation
+// that runs here are always kept; each is bounded by itself (Config.LogBytes).
+type KeepLogs struct {
+	Age   time.Duration // since anything was written last; 0 = DefaultKeepLogs.Age
+	Bytes int64         // over all logs of the node, the oldest go first; 0 = DefaultKeepLogs.Bytes
+}
+
+// What is kept if nothing else is asked for.
+const (
+	DefaultLogBytes      = 64 << 20
+	DefaultKeepLogsAge   = 14 * 24 * time.Hour
+	DefaultKeepLogsBytes = 10 << 30
+)
+
 // DefaultProcesses is many times what training takes, data loaders with all their
 // threads included, and a small part of what a machine can have.
 const DefaultProcesses = 4096
@@ -182,12 +209,3 @@ func (c Config) every() time.Duration  { return c.TTL / (fence.TTL / fence.Renew
 
 // logDir is where the logs of a generation's ranks are.
 func (c Config) logDir() string { return filepath.Join(c.DataDir, logsDir) }
-
-// bootID names this start of the machine.
-func bootID() (string, error) {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "", fmt.Errorf("read boot id: %w", err)
-	}
-	return strings.TrimSpace(string(b)), nil
-}

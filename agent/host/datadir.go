@@ -26,7 +26,8 @@ const (
 	runDirsFile  = "runs.json"
 	lockFile     = "lock"
 	logsDir      = "logs"
-	runsDir      = "run" // where nothing else is configured
+	runsDir      = "run"     // where nothing else is configured
+	learnedDir   = "learned" // what shims have learnt of jobs' starts
 )
 
 // ErrDataDirInUse means that another agent has the data directory.

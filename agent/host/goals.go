@@ -1,25 +1,14 @@
 package host
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/run"
-	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
-
-// The parts of the records that are followed, each listed and watched by itself.
-const selfPart = "self"
-
-func jobPart(j cluster.JobID) string { return "job " + string(j) }
-
-func genPart(jg record.JobGen) string { return fmt.Sprintf("gen %s/%d", jg.Job, jg.Generation) }
-
-func peersPart(jg record.JobGen) string { return fmt.Sprintf("peers %s/%d", jg.Job, jg.Generation) }
 
 // goals is the input of agent.Plan: what the records ask of this node, each part of
 // them listed and watched by a follower, and what is there. The loop owns it.
@@ -29,13 +18,17 @@ type goals struct {
 	runs     *runs
 	adoption *adoption
 
-	followers map[string]*follower
+	following *following
+
 	collected map[record.JobGen]bool // generations that the leader has collected and this node still has records of
 }
 
 func newGoals(sh *shared, s *session, rs *runs, ad *adoption) *goals {
-	return &goals{shared: sh, session: s, runs: rs, adoption: ad, followers: map[string]*follower{}}
+	return &goals{shared: sh, session: s, runs: rs, adoption: ad, following: newFollowing(sh)}
 }
+
+// follow has what concerns this node followed, and nothing else.
+func (gs *goals) follow() { gs.following.only(gs.wanted()) }
 
 func (gs *goals) wanted() map[string][]string {
 	parts := map[string][]string{selfPart: {record.NodePrefix(gs.cfg.Node)}}
@@ -80,21 +73,6 @@ func (gs *goals) peerPrefixes(jg record.JobGen) []string {
 	return prefixes
 }
 
-// follow follows what concerns this node, and nothing else.
-func (gs *goals) follow() {
-	wanted := gs.wanted()
-	for part := range gs.followers {
-		if wanted[part] == nil {
-			gs.stopFollowing(part)
-		}
-	}
-	for _, part := range slices.Sorted(maps.Keys(wanted)) {
-		if gs.followers[part] == nil {
-			gs.startFollowing(part, wanted[part])
-		}
-	}
-}
-
 // desired is what the records say, for agent.Plan.
 func (gs *goals) desired() agent.Desired {
 	d := agent.Desired{Node: gs.cfg.Node, AliveRev: gs.session.presence.aliveRev, Strict: gs.session.strict(), Deadline: gs.session.deadline(), LauncherMemory: gs.cfg.LauncherMemory}
@@ -136,7 +114,7 @@ func (gs *goals) observed() agent.Observed {
 			Job: r.jg.Job, Generation: r.jg.Generation, Nonce: r.nonce,
 			Shim: r.shim, Report: told(r.report, r.saved), Pushed: r.wish.pushed, Refused: r.refused, Verified: r.resume.sound,
 			Swept: gs.adoption.over(r), Killed: r.wish.killed, ToldToKill: ago(r.wish.toldToKill), ToldToGo: ago(r.wish.toldToRetire),
-			KillPending: gs.runs.killPending(r), Binding: r.binding, Unprepared: r.unprepared, Earlier: r.life != gs.session.presence.aliveRev,
+			KillPending: r.killPending(gs.cfg.Node, gs.records.self().Inventory.Value), Binding: r.binding, Unprepared: r.unprepared, Earlier: r.life != gs.session.presence.aliveRev,
 			Digests: r.saves.Digests, Merges: r.saves.Merges, Plain: r.saves.Found, Quiet: time.Since(later(r.changed, r.saves.Changed)),
 		})
 	}

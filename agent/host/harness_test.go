@@ -438,3 +438,9 @@ func apiNodes(f *fixture, s settings) (map[string]string, error) {
 	}
 	return states, err
 }
+
+// bareNode is a node that nobody reaches, and whose loop the test is.
+func bareNode(ctx context.Context, cfg Config, s *store.Store) *node {
+	sh := newShared(ctx, cfg, s, nil)
+	return newNode(sh, newSession(sh), nil, here{})
+}

@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"strconv"
 	"sync"
 
 	"github.com/bellows-ml/bellows/agent/contain"
 	"github.com/bellows-ml/bellows/agent/host/loop"
-	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/api/serve"
-	"github.com/bellows-ml/bellows/internal/membership"
 	"github.com/bellows-ml/bellows/internal/systemd"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
@@ -72,10 +67,19 @@ func runOn(ctx context.Context, cfg Config, data *dataDir, s *store.Store) error
 	if err != nil {
 		return err
 	}
+	at := here{Cluster: name, Scopes: scopes(ctx, cfg), DeviceFiles: contain.TryDevices(cfg.Containment)}
+	if err = data.keepRunDir(cfg.RunDir); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	n := newNode(ctx, cfg, s, data, here{Cluster: name, Scopes: scopes(ctx, cfg), DeviceFiles: contain.TryDevices(cfg.Containment)})
-	return n.run(cancel)
+	sh := newShared(ctx, cfg, s, data)
+	session := newSession(sh)
+	o, err := openOutside(cfg, &census{store: s, self: cfg.Node, counted: session.counted})
+	if err != nil {
+		return err
+	}
+	return newNode(sh, session, o.gossip, at).run(o, cancel)
 }
 
 // scopes reports whether shims get transient scopes of systemd's, so that nothing
@@ -110,94 +114,33 @@ func join(ctx context.Context, cfg Config, data *dataDir, s *store.Store) (strin
 }
 
 // run starts everything that runs beside, is the loop itself, and ends them all.
-func (n *node) run(cancel context.CancelFunc) error {
-	if err := n.data.keepRunDir(n.cfg.RunDir); err != nil {
-		return err
-	}
+func (n *node) run(o *outside, cancel context.CancelFunc) error {
 	n.adoption.adopt(scan(n.data.runDirs()))
 	n.adoption.lookForLost()
-	c := &census{store: n.store, self: n.cfg.Node, counted: func(count int) { n.Post(func() { n.session.nodes = count }) }}
-	alive, err := n.alive()
-	if err != nil {
-		return err
-	}
-	nodes, err := n.listenToNodes()
-	if err != nil {
-		return err
-	}
-	if nodes != nil {
-		alive.API = "tls:" + nodes.Addr().String()
-	}
-	meta := membership.Meta{Incarnation: alive.Incarnation, API: alive.API}
-	if n.gossip, err = startGossip(n.cfg, meta, c); err != nil {
-		return errors.Join(err, closeListener(nodes))
-	}
-	alive.Gossip = n.gossip.Addr()
-	listener, err := serve.Listen(n.cfg.Socket)
-	if err != nil {
-		return errors.Join(err, n.gossip.Close(), closeListener(nodes))
-	}
 	server := serve.NewServer(serve.Config{
-		KV: c, Watch: c.watch, Node: n.cfg.Node, LogDir: n.cfg.logDir(), Version: n.cfg.Version,
+		KV: o.census, Watch: o.census.watch, Node: n.cfg.Node, LogDir: n.cfg.logDir(), Version: n.cfg.Version,
 		Gossip: n.gossip.states, Readings: n.devices.Shown, Identity: n.cfg.Identity, Silence: n.session.silence, Space: n.store.Space, Log: n.Log,
 	})
 	l := &life{
-		store: n.store, dir: n.data, alive: alive, node: record.AliveKey(n.cfg.Node), cfg: n.cfg, log: n.Log,
+		store: n.store, dir: n.data, alive: o.alive, node: record.AliveKey(n.cfg.Node), cfg: n.cfg, log: n.Log,
 		abandon: n.session.abandon, report: n.session.changed,
 	}
 	var fatal firstError
 	var outer sync.WaitGroup
 	outer.Go(n.gossip.listen)
 	n.Go(func() { fatal.set(l.run(n.Context()), cancel) })
-	n.Go(func() { fatal.set(server.Serve(n.Context(), listener), cancel) })
-	if nodes != nil {
-		n.Go(func() { fatal.set(server.ServeNodes(n.Context(), nodes), cancel) })
+	n.Go(func() { fatal.set(server.Serve(n.Context(), o.people), cancel) })
+	if o.nodes != nil {
+		n.Go(func() { fatal.set(server.ServeNodes(n.Context(), o.nodes), cancel) })
 	}
 	n.Go(func() { n.watchdog.run(n.Context()) })
 	n.devices.Look()
 	n.loop()
 	cancel()
 	n.Wait()
-	err = errors.Join(fatal.err, n.leave(), n.gossip.Close())
+	err := errors.Join(fatal.err, n.leave(), n.gossip.Close())
 	outer.Wait()
 	return err
-}
-
-// listenToNodes opens the port on which other nodes ask this one; nil where it
-// has nothing to show them who it is.
-func (n *node) listenToNodes() (net.Listener, error) {
-	if n.cfg.Identity == nil {
-		if !net.ParseIP(n.cfg.Bind).IsLoopback() {
-			n.Log.Warn().Msg("no --tls-dir: the logs of this node's workers can be read on this node only")
-		}
-		return nil, nil
-	}
-	address := net.JoinHostPort(n.cfg.Bind, strconv.Itoa(n.cfg.APIPort))
-	ln, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("listen to other nodes: %w: choose another --bind or --api-port", err)
-	}
-	return ln, nil
-}
-
-func closeListener(ln net.Listener) error {
-	if ln == nil {
-		return nil
-	}
-	return ln.Close()
-}
-
-// alive is what this node says about itself.
-func (n *node) alive() (record.Alive, error) {
-	boot, err := bootID()
-	if err != nil {
-		return record.Alive{}, err
-	}
-	return record.Alive{
-		Incarnation: fmt.Sprintf("%d-%s", os.Getpid(), api.NewRequestID()[:8]),
-		BootID:      boot, Addr: n.cfg.Bind, API: "unix:" + n.cfg.Socket, Version: n.cfg.Version, Ports: n.cfg.Ports,
-		Limits: true, NoNewPrivs: true, Nonces: true, Prepares: n.cfg.LauncherMemory > 0,
-	}, nil
 }
 
 // leave takes the node out of the cluster at once, if that is wanted and nothing runs here.

@@ -39,7 +39,7 @@ func TestRecordsMadeWrongArePlanned(t *testing.T) {
 		if seed > 0 { // the first is as it should be
 			kvs, _ = recordtest.Wrong(rng, sample, faults, spare)
 		}
-		n := newNode(t.Context(), Config{Node: "n1", Log: quiet()}, nil, nil, here{})
+		n := bareNode(t.Context(), Config{Node: "n1", Log: quiet()}, nil)
 		n.adoption.unscanned, n.session.presence.aliveRev = nil, 4
 		n.records.list(selfPart, []string{record.Root}, kvs, int64(len(sample)))
 		for part := range n.goals.wanted() {
@@ -99,7 +99,7 @@ func (n *node) lookInto() {
 	n.adoption.accounted()
 	n.runs.onDevices()
 	n.report.problems()
-	n.runs.forgetAbsent()
+	n.shims.forgetAbsent()
 	for _, r := range n.runs.all {
 		r.problem("")
 		n.checkpoints.generation(r)

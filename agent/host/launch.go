@@ -10,8 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/host/devices"
 	"github.com/bellows-ml/bellows/agent/host/loop"
@@ -32,6 +30,7 @@ const startBound = 30 * time.Second
 type launcher struct {
 	*shared
 	runs    *runs
+	shims   *shims
 	session *session
 	devices *devices.Devices
 
@@ -66,9 +65,6 @@ func (la *launcher) order(jg record.JobGen, spec record.Submitted, plan record.P
 		LearnedFile: la.learnedFile(spec),
 	}
 }
-
-// learnedDir is where the files lie that shims keep what they learn of jobs' starts in, in the data directory.
-const learnedDir = "learned"
 
 // learnedFile is a job's; "" where nothing of it runs ahead.
 func (la *launcher) learnedFile(spec record.Submitted) string {
@@ -108,7 +104,7 @@ func (la *launcher) startShim(at loop.Lane, a agent.StartShim) {
 			if err == nil {
 				r.shim = agent.Live
 				la.devices.Soon() // who else is on its devices
-				la.runs.attend(r, process)
+				la.shims.attend(r, process)
 				return
 			}
 			log.Error().Err(err).Msg("cannot start the workers here")
@@ -172,29 +168,6 @@ func (la *launcher) sweep(at loop.Lane) {
 	})
 }
 
-// sweepFailed logs why, and rests before the next try. The end of the agent, which
-// cuts sweeps short, is no failure.
-func sweepFailed(ctx context.Context, log zerolog.Logger, err error, msg string) {
-	if ctx.Err() == nil {
-		log.Error().Err(err).Msg(msg)
-	}
-	loop.Rest(ctx, loop.RetryLast)
-}
-
-// sweepDir waits for a sweep, but not longer than ctx: a sweep of what SIGKILL does
-// not end takes longer than a lease lives, and an agent that is asked to end has to
-// leave the lease to a successor, which begins the sweep again.
-func sweepDir(ctx context.Context, sweep func() error) error {
-	swept := make(chan error, 1)
-	go func() { swept <- sweep() }()
-	select {
-	case err := <-swept:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 func (la *launcher) removeRun(at loop.Lane) {
 	r := la.runs.all[at.Of]
 	la.Beside(at, func(ctx context.Context) func() {
@@ -204,7 +177,7 @@ func (la *launcher) removeRun(at loop.Lane) {
 			loop.Rest(ctx, loop.RetryLast)
 			return func() {}
 		}
-		return func() { la.runs.drop(at.Of) }
+		return func() { la.shims.drop(at.Of) }
 	})
 }
 

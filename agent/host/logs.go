@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -11,8 +10,6 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
-	"github.com/bellows-ml/bellows/agent/host/loop"
-	"github.com/bellows-ml/bellows/checkpoint/layout"
 )
 
 const (
@@ -22,58 +19,11 @@ const (
 	logsLane agent.Lane = "logs"
 )
 
-// KeepLogs bounds what the ranks' logs take up on a node. Logs of a generation
-// that runs here are always kept; each is bounded by itself (Config.LogBytes).
-type KeepLogs struct {
-	Age   time.Duration // since anything was written last; 0 = DefaultKeepLogs.Age
-	Bytes int64         // over all logs of the node, the oldest go first; 0 = DefaultKeepLogs.Bytes
-}
-
-// What is kept if nothing else is asked for.
-const (
-	DefaultLogBytes      = 64 << 20
-	DefaultKeepLogsAge   = 14 * 24 * time.Hour
-	DefaultKeepLogsBytes = 10 << 30
-)
-
 // logDir is the logs of one generation, as found.
 type logDir struct {
 	path  string // <job>/<generation>
 	bytes int64
 	last  time.Time // when anything was written
-}
-
-// deleteLogs deletes logs that are too old or too many, now and then.
-func (up *upkeep) deleteLogs() {
-	at := loop.Lane{What: logsLane}
-	if up.Busy(at) || !up.records.known(selfPart) || time.Since(up.logsSwept) < logsEvery {
-		return
-	}
-	up.logsSwept = time.Now()
-	running := map[string]bool{}
-	for _, jg := range up.runs.current() {
-		running[filepath.Join(string(jg.Job), layout.Generation(jg.Generation, ""))] = true
-	}
-	root, keep, modules := up.cfg.logDir(), up.cfg.KeepLogs, filepath.Join(up.cfg.DataDir, learnedDir)
-	up.Beside(at, func(context.Context) func() {
-		found, err := findLogs(root)
-		var deleted []string
-		for _, d := range surplusLogs(found, running, keep, time.Now()) {
-			if errRemove := removeLogs(root, d); errRemove != nil {
-				err = errors.Join(err, errRemove)
-				continue
-			}
-			deleted = append(deleted, d.path)
-		}
-		err = errors.Join(err, deleteOld(modules, keep.Age))
-		if err != nil {
-			up.Log.Error().Err(err).Msg("cannot delete old logs yet")
-		}
-		if len(deleted) > 0 {
-			up.Log.Info().Strs("logs", deleted).Msg("deleted old logs")
-		}
-		return func() {}
-	})
 }
 
 // deleteOld deletes the files of a folder that were not written for so long: of a job that runs, they

@@ -12,17 +12,6 @@ import (
 	"github.com/bellows-ml/bellows/record"
 )
 
-// bindingOf is where a run stands with its plan, by the order in its directory.
-func bindingOf(o run.Order) agent.Binding {
-	switch {
-	case o.Prepare == nil:
-		return agent.Planned
-	case o.Planned():
-		return agent.Bound
-	}
-	return agent.Unbound
-}
-
 // prepareShim starts the shim of a generation that has no plan yet. If it cannot be
 // started, nothing of it is left, or it is swept; the generation is then started without.
 func (la *launcher) prepareShim(at loop.Lane, a agent.PrepareShim) {
@@ -44,7 +33,7 @@ func (la *launcher) prepareShim(at loop.Lane, a agent.PrepareShim) {
 			r.changed = time.Now()
 			if err == nil {
 				r.shim = agent.Live
-				la.runs.attend(r, process)
+				la.shims.attend(r, process)
 				return
 			}
 			log.Warn().Err(err).Msg("cannot prepare the next generation here: its workers will start without")
@@ -82,21 +71,4 @@ func (la *launcher) bind(at loop.Lane, a agent.BindRun) {
 			la.devices.Soon()
 		}
 	})
-}
-
-// ready records how far a preparation is; nil: that there is none any more. What is recorded is of what
-// is asked for at that moment: once the leader has taken that back, it knows all that there is.
-func (w *writer) ready(at loop.Lane, a agent.WriteReady) {
-	key := record.ReadyKey(w.cfg.Node, at.Of.Job)
-	as := record.Absent(key)
-	if there, exists := w.records.raw[key]; exists {
-		as = record.Unchanged(key, there.ModRevision)
-	}
-	txn := record.Txn{ID: a.String(), If: []record.Compare{as, w.session.stillHere()}, Then: []record.Op{record.Delete(key)}}
-	if a.Ready != nil {
-		asked := record.NextKey(w.cfg.Node, at.Of.Job)
-		txn.If = append(txn.If, record.Unchanged(asked, w.records.raw[asked].ModRevision))
-		txn.Then[0] = record.Put(key, *a.Ready)
-	}
-	w.write(at, txn, nil)
 }

@@ -15,6 +15,16 @@ import (
 	"github.com/bellows-ml/bellows/record/reason"
 )
 
+const (
+	// progressEvery is how often progress is recorded at most: it is for people,
+	// and etcd has better to do.
+	progressEvery = 10 * time.Second
+	// lostAtOnce keeps the transaction small that has events of lost saves; the rest go with the next.
+	lostAtOnce = 8
+
+	progressLane agent.Lane = "progress"
+)
+
 // progress keeps the progress record, for people: how far jobs have come, and
 // what is wrong that stops nothing yet. The loop owns it.
 type progress struct {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +12,18 @@ import (
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 )
+
+// The parts of the records that are followed, each listed and watched by itself.
+const selfPart = "self"
+
+func jobPart(j cluster.JobID) string { return "job " + string(j) }
+
+func genPart(jg record.JobGen) string { return fmt.Sprintf("gen %s/%d", jg.Job, jg.Generation) }
+
+func peersPart(jg record.JobGen) string { return fmt.Sprintf("peers %s/%d", jg.Job, jg.Generation) }
+
+// savesPart is what a job has committed, followed on rank 0's node.
+func savesPart(j cluster.JobID) string { return fmt.Sprintf("checkpoints %s", j) }
 
 // records are what was read of etcd: this node's own subtree and the
 // generations that concern it, each part as its own listings and watches

@@ -31,6 +31,11 @@ func (s *session) changed(p presence) {
 	s.Post(func() { s.presence = p })
 }
 
+// counted takes in how many nodes the cluster has, from any goroutine.
+func (s *session) counted(nodes int) {
+	s.Post(func() { s.nodes = nodes })
+}
+
 // joined reports whether the node is in the cluster and has read its own records.
 func (s *session) joined() bool { return s.presence.aliveRev != 0 && s.records.known(selfPart) }
 

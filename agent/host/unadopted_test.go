@@ -123,7 +123,7 @@ func TestAnUnadoptedRunHoldsUpItsOwnGenerationOnly(t *testing.T) {
 		{"made-up", jg, true, false},
 		{"made-up", second, true, true},
 	} {
-		n := newNode(t.Context(), Config{Node: "n1", RunDir: "/r", Log: quiet()}, nil, nil, here{})
+		n := bareNode(t.Context(), Config{Node: "n1", RunDir: "/r", Log: quiet()}, nil)
 		if c.planned {
 			text, err := json.Marshal(plan)
 			if err != nil {
@@ -154,7 +154,7 @@ func TestAnUnadoptedRunHoldsUpItsOwnGenerationOnly(t *testing.T) {
 // which a driver may hold up for ever.
 func TestAdoptionDoesNotWaitForTheLookThroughProcesses(t *testing.T) {
 	t.Parallel()
-	n := newNode(t.Context(), Config{Node: "n1", RunDir: t.TempDir(), Log: quiet()}, nil, nil, here{})
+	n := bareNode(t.Context(), Config{Node: "n1", RunDir: t.TempDir(), Log: quiet()}, nil)
 	found := rundir.Run{Dir: filepath.Join(n.cfg.RunDir, "x")}
 	found.Order.World = cluster.World{Job: "train-aaaaaa", Generation: 2}
 	n.adoption.adopt(findings{runs: []rundir.Run{found}})

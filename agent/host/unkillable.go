@@ -24,15 +24,15 @@ func (r *hosted) survivors() (pids []int, killPending bool) {
 	return nil, false
 }
 
-// killPending are the survivors that the job need not wait for: they run no code any
-// more, and the node has recorded that their devices are withheld.
-func (rs *runs) killPending(r *hosted) []int {
+// killPending are the survivors on a node that the job need not wait for: they run no
+// code any more, and the node has recorded that their devices are withheld.
+func (r *hosted) killPending(on cluster.NodeID, recorded record.Inventory) []int {
 	pids, pending := r.survivors()
-	member, _, _ := r.order.World.Member(rs.cfg.Node)
+	member, _, _ := r.order.World.Member(on)
 	if pending && r.binding == agent.Unbound { // it waits for its plan, and has none
 		return pids
 	}
-	if !pending || len(member.Devices) == 0 || slices.ContainsFunc(member.Devices, func(d cluster.DeviceID) bool { return !withheld(rs.records.self().Inventory.Value, d) }) {
+	if !pending || len(member.Devices) == 0 || slices.ContainsFunc(member.Devices, func(d cluster.DeviceID) bool { return !withheld(recorded, d) }) {
 		return nil
 	}
 	return pids

@@ -2,30 +2,26 @@ package host
 
 import (
 	"context"
+	"errors"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/host/loop"
+	"github.com/bellows-ml/bellows/checkpoint/layout"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/systemd"
 	"github.com/bellows-ml/bellows/record"
 )
 
 const (
-	// progressEvery is how often progress is recorded at most: it is for people,
-	// and etcd has better to do.
-	progressEvery = 10 * time.Second
 	// collectEvery is how often the node looks which generations the leader has
 	// forgotten, and collectMost how many it looks for each time.
 	collectEvery = time.Minute
 	collectMost  = 16
 
-	// lostAtOnce keeps the transaction small that has events of lost saves; the rest go with the next.
-	lostAtOnce = 8
-
-	progressLane agent.Lane = "progress"
-	collectLane  agent.Lane = "collect"
+	collectLane agent.Lane = "collect"
 )
 
 // upkeep is what an agent does now and then for itself. The loop owns it.
@@ -98,4 +94,37 @@ func (up *upkeep) notifySystemd() {
 	if err := systemd.Alive(); err != nil {
 		up.Log.Warn().Err(err).Msg("cannot tell systemd's watchdog")
 	}
+}
+
+// deleteLogs deletes logs that are too old or too many, now and then.
+func (up *upkeep) deleteLogs() {
+	at := loop.Lane{What: logsLane}
+	if up.Busy(at) || !up.records.known(selfPart) || time.Since(up.logsSwept) < logsEvery {
+		return
+	}
+	up.logsSwept = time.Now()
+	running := map[string]bool{}
+	for _, jg := range up.runs.current() {
+		running[filepath.Join(string(jg.Job), layout.Generation(jg.Generation, ""))] = true
+	}
+	root, keep, modules := up.cfg.logDir(), up.cfg.KeepLogs, filepath.Join(up.cfg.DataDir, learnedDir)
+	up.Beside(at, func(context.Context) func() {
+		found, err := findLogs(root)
+		var deleted []string
+		for _, d := range surplusLogs(found, running, keep, time.Now()) {
+			if errRemove := removeLogs(root, d); errRemove != nil {
+				err = errors.Join(err, errRemove)
+				continue
+			}
+			deleted = append(deleted, d.path)
+		}
+		err = errors.Join(err, deleteOld(modules, keep.Age))
+		if err != nil {
+			up.Log.Error().Err(err).Msg("cannot delete old logs yet")
+		}
+		if len(deleted) > 0 {
+			up.Log.Info().Strs("logs", deleted).Msg("deleted old logs")
+		}
+		return func() {}
+	})
 }

@@ -3,24 +3,8 @@ package host
 import (
 	"time"
 
-	"github.com/bellows-ml/bellows/api"
-	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
 )
-
-// Vitals is how a node does, for those who watch it.
-type Vitals struct {
-	InCluster bool
-	// Renewed is when the node's lease was renewed last; zero = not in this life.
-	Renewed time.Time
-	Workers int // processes that were started here and are not known to be gone
-	Devices map[record.DeviceState]int
-	// Gossip counts the nodes that gossip says are alive, dead or left; GossipScore
-	// is 0 while it keeps up.
-	Gossip      map[string]int
-	GossipScore int
-	Readings    []api.DeviceReading
-}
 
 // reportVitals hands out how the node does, as of now.
 func (n *node) reportVitals() {

@@ -173,29 +173,3 @@ func (w *watchdog) begin(busy *bool, f func()) {
 		*busy = false
 	})
 }
-
-// guard tells the watchdog which runs have a deadline that binds them.
-func (n *node) guard() {
-	runs := map[record.JobGen]guarded{}
-	for _, o := range n.goals.observed().Runs {
-		jg := generationOf(o.Job, o.Generation)
-		if r := n.runs.all[jg]; r.wish.deadline != 0 && r.wish.deadline != fence.Never {
-			runs[jg] = guarded{o, r.wish.deadline, r.dir}
-		}
-	}
-	n.watchdog.watch(runs)
-}
-
-// killed notes that the watchdog has killed a run, or what was in its way.
-func (n *node) killed(jg record.JobGen, err error) {
-	n.Post(func() {
-		r, log := n.runs.all[jg], n.Logger(jg)
-		if err != nil {
-			log.Error().Err(err).Msg("cannot kill workers past their deadline yet, trying again")
-		}
-		if r != nil && !r.wish.killed {
-			r.wish.killed, r.changed = true, time.Now()
-			log.Error().Msg("workers lived past their fencing deadline: killed them, as their shim did not")
-		}
-	})
-}

@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
+	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/host/loop"
-	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/record/reason"
 	"github.com/bellows-ml/bellows/store"
@@ -74,6 +73,23 @@ func (w *writer) forget(at loop.Lane) {
 			record.DeletePrefix(record.OfferPrefix(node, job, gen)),
 		},
 	}, nil)
+}
+
+// ready records how far a preparation is; nil: that there is none any more. What is recorded is of what
+// is asked for at that moment: once the leader has taken that back, it knows all that there is.
+func (w *writer) ready(at loop.Lane, a agent.WriteReady) {
+	key := record.ReadyKey(w.cfg.Node, at.Of.Job)
+	as := record.Absent(key)
+	if there, exists := w.records.raw[key]; exists {
+		as = record.Unchanged(key, there.ModRevision)
+	}
+	txn := record.Txn{ID: a.String(), If: []record.Compare{as, w.session.stillHere()}, Then: []record.Op{record.Delete(key)}}
+	if a.Ready != nil {
+		asked := record.NextKey(w.cfg.Node, at.Of.Job)
+		txn.If = append(txn.If, record.Unchanged(asked, w.records.raw[asked].ModRevision))
+		txn.Then[0] = record.Put(key, *a.Ready)
+	}
+	w.write(at, txn, nil)
 }
 
 // write commits a transaction on this node's own records, again and again while
@@ -158,28 +174,10 @@ func (w *writer) reread(ctx context.Context, txn record.Txn) ([]record.Change, e
 	return changes, nil
 }
 
-// tell is the operation that writes an event of a node's own, a part of the
-// transaction that makes it true.
-func tell(node cluster.NodeID, seq uint64, e record.Event) record.Op {
-	e.Seq, e.At, e.Node = seq, time.Now().UTC(), node
-	return record.Put(record.NodeEventKey(node, seq), e)
-}
-
 // tell is the function of that name for this node, which knows its numbers.
 func (w *writer) tell(e record.Event) record.Op {
 	w.told = max(w.told, w.session.presence.told, record.Newest(w.records.self().Told).Value.Seq) + 1
 	return tell(w.cfg.Node, w.told, e)
-}
-
-// lastTold reads the number of a node's newest event, 0 if it has told none.
-func lastTold(ctx context.Context, s *store.Store, node cluster.NodeID) (uint64, error) {
-	kvs, revision, err := s.Range(ctx, record.NodeEventsPrefix(node))
-	if err != nil {
-		return 0, err
-	}
-	// One that this version cannot read is written over in its turn.
-	m, _ := record.NewMirror(kvs, revision)
-	return record.Newest(m.Node(node).Told).Value.Seq, nil
 }
 
 // leave records that this node leaves of its own accord, with the end of its

@@ -15,7 +15,7 @@ import (
 func (f *fixture) writer() *node {
 	f.Helper()
 	ctx, cancel := context.WithCancel(f.Context())
-	n := newNode(ctx, Config{Node: "n1", Log: quiet()}, f.store, nil, here{})
+	n := bareNode(ctx, Config{Node: "n1", Log: quiet()}, f.store)
 	f.Cleanup(func() { cancel(); n.Wait() })
 	f.commit(record.Put(record.AliveKey("n1"), record.Alive{}))
 	n.session.presence.aliveRev = f.awaitKV(record.AliveKey("n1"), func(record.KV) bool { return true }).CreateRevision
