@@ -158,6 +158,15 @@ func (d *draft) raise(i int) bool {
 	return false
 }
 
+// upTo gives job i the largest of its sizes that is at most n and fits.
+func (d *draft) upTo(i int, sizes []int, n int) {
+	for _, k := range slices.Backward(sizes) {
+		if k <= n && d.set(i, k) {
+			return
+		}
+	}
+}
+
 // step gives job i the next of its sizes.
 func (d *draft) step(i int) bool {
 	next, ok := d.above(i)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/allocator"
-	"github.com/bellows-ml/bellows/allocator/goodput"
 	"github.com/bellows-ml/bellows/allocator/solve"
 )
 
@@ -251,15 +250,6 @@ func (d *draft) clearMovable() (free int, movable []int) {
 	return max(d.idle, 0), movable
 }
 
-// upTo gives job i the largest of its sizes that is at most n and fits.
-func (d *draft) upTo(i int, sizes []int, n int) {
-	for _, k := range slices.Backward(sizes) {
-		if k <= n && d.set(i, k) {
-			return
-		}
-	}
-}
-
 // problem makes the problem for the solver. sizes are, beside movable, those that
 // each job may have: the problem offers every job all counts in its range, those
 // that are not among its sizes at the speed of the size below.
@@ -340,14 +330,4 @@ func (t huTerms) speeds(j allocator.JobView, can, counts []int) []float64 {
 		}
 	}
 	return speeds
-}
-
-// speedAt is the job's speed at one of its sizes relative to one device:
-// measured where it is known, else by the default model.
-func speedAt(j allocator.JobView, size int) float64 {
-	k := slices.Index(j.Sizes, size)
-	if k < 0 || k >= len(j.Speeds) || !(j.Speeds[k] > 0) {
-		return goodput.Default(size)
-	}
-	return j.Speeds[k]
 }

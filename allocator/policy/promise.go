@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -71,40 +70,6 @@ func from(choices []int, have int) []int {
 		choices = slices.Insert(choices, 0, have)
 	}
 	return choices
-}
-
-// served are the jobs that have more devices than before a decision because that was
-// promised, in the order in which they were given them.
-type served struct {
-	jobs    []int
-	claimed int // devices that these have more
-	spare   int // devices that were idle before the decision
-}
-
-// note takes in those of the jobs that have more than before, with these numbers, and were promised something.
-func (s *served) note(jobs []allocator.JobView, counts, order []int) {
-	for _, i := range order {
-		if j := jobs[i]; j.Promise != nil && counts[i] > j.Workers {
-			s.jobs = append(s.jobs, i)
-			s.claimed += counts[i] - j.Workers
-		}
-	}
-}
-
-// reason says what promises have to do with the number of job i; empty if nothing.
-func (s *served) reason(jobs []allocator.JobView, counts []int, i int) string {
-	switch n := len(s.jobs); {
-	case n == 0:
-		return ""
-	case slices.Contains(s.jobs, i):
-		return "promised for its deadline"
-	case counts[i] >= jobs[i].Workers || s.claimed <= s.spare: // they took what was idle
-		return ""
-	case n == 1:
-		return fmt.Sprintf("gives way to %s, whose deadline is promised", jobs[s.jobs[0]].ID)
-	default:
-		return fmt.Sprintf("gives way to %s and %d more, whose deadlines are promised", jobs[s.jobs[0]].ID, n-1)
-	}
 }
 
 // compareDue puts promised jobs first, then those with a deadline, each by that.

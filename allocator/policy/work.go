@@ -1,9 +1,11 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/allocator"
+	"github.com/bellows-ml/bellows/allocator/goodput"
 )
 
 const (
@@ -27,5 +29,15 @@ func work(j allocator.JobView) float64 {
 
 // remainingTime is how long a job still takes at its full size, in seconds.
 func remainingTime(j allocator.JobView) float64 { return work(j) / speedAt(j, fullSize(j)) }
+
+// speedAt is the job's speed at one of its sizes relative to one device:
+// measured where it is known, else by the default model.
+func speedAt(j allocator.JobView, size int) float64 {
+	k := slices.Index(j.Sizes, size)
+	if k < 0 || k >= len(j.Speeds) || !(j.Speeds[k] > 0) {
+		return goodput.Default(size)
+	}
+	return j.Speeds[k]
+}
 
 func fullSize(j allocator.JobView) int { return j.Sizes[len(j.Sizes)-1] }
