@@ -1,13 +1,25 @@
 package host
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/agent/run"
+	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/record"
+)
+
+const (
+	// collectEvery is how often the node looks which generations the leader has
+	// forgotten, and collectMost how many it looks for each time.
+	collectEvery = time.Minute
+	collectMost  = 16
+
+	collectLane agent.Lane = "collect"
 )
 
 // goals is the input of agent.Plan: what the records ask of this node, each part of
@@ -21,6 +33,7 @@ type goals struct {
 	following *following
 
 	collected map[record.JobGen]bool // generations that the leader has collected and this node still has records of
+	checked   time.Time              // when these were last looked for
 }
 
 func newGoals(sh *shared, s *session, rs *runs, ad *adoption) *goals {
@@ -104,6 +117,44 @@ func (gs *goals) goal(jg record.JobGen) agent.Goal {
 	}
 	g.Fresh = gs.adoption.fresh(jg)
 	return g
+}
+
+// checkCollected looks which of the generations that this node has stopped the
+// leader has forgotten, so that their records here can go too. The oldest go
+// first, so a job whose oldest is still there has lost none.
+func (gs *goals) checkCollected() {
+	at := loop.Lane{What: collectLane}
+	if gs.Busy(at) || time.Since(gs.checked) < collectEvery || !gs.records.known(selfPart) {
+		return
+	}
+	gs.checked = time.Now()
+	current := gs.runs.current()
+	var old []record.JobGen
+	for jg := range gs.records.self().Acks {
+		if !slices.Contains(current, jg) {
+			old = append(old, jg)
+		}
+	}
+	if len(old) == 0 {
+		return
+	}
+	slices.SortFunc(old, agent.Compare)
+	gs.Beside(at, func(ctx context.Context) func() {
+		gone := map[record.JobGen]bool{}
+		kept := map[cluster.JobID]bool{}
+		for _, jg := range old {
+			if kept[jg.Job] || len(gone) == collectMost {
+				continue
+			}
+			_, exists, err := gs.store.Get(ctx, record.PlanKey(jg.Job, jg.Generation))
+			if err != nil || exists {
+				kept[jg.Job] = true
+				continue
+			}
+			gone[jg] = true
+		}
+		return func() { gs.collected = gone }
+	})
 }
 
 // observed is what is on the node, for agent.Plan.

@@ -422,11 +422,7 @@ func quiet() zerolog.Logger { return zerolog.Nop() }
 
 // lives reports whether a worker's process does; a zombie does not.
 func lives(w record.Worker) bool {
-	boot, err := bootID()
-	if err != nil {
-		panic(err)
-	}
-	return proc.Alive(run.Process{PID: w.PID, StartTime: w.StartTime, BootID: boot})
+	return proc.Alive(run.Process{PID: w.PID, StartTime: w.StartTime, BootID: proc.BootID()})
 }
 
 // apiNodes asks an agent's API what it hears of the nodes.

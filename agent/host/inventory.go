@@ -23,7 +23,7 @@ type inventory struct {
 // write records what the node has to give, where that has changed.
 func (iv *inventory) write() {
 	at := loop.Lane{What: inventoryLane}
-	if iv.session.presence.aliveRev == 0 || !iv.records.known(selfPart) || iv.Busy(at) {
+	if !iv.session.joined() || iv.Busy(at) {
 		return
 	}
 	recorded := iv.records.self().Inventory

@@ -96,8 +96,6 @@ func (la *launcher) startShim(at loop.Lane, a agent.StartShim) {
 	log := la.Logger(at.Of)
 	log.Info().Str("phase", "starting").Int("world", order.World.Size()).Msg("starting workers")
 	la.Beside(at, func(ctx context.Context) func() {
-		ctx, cancel := context.WithTimeout(ctx, startBound)
-		defer cancel()
 		process, left, err := la.launch(ctx, dir, order)
 		return func() {
 			r.changed = time.Now()
@@ -125,6 +123,8 @@ func (la *launcher) launch(ctx context.Context, dir string, order run.Order) (pr
 			return process, false, fmt.Errorf("make the folder for what starts teach: %w", err)
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, startBound)
+	defer cancel()
 	process, err = shim.Start(ctx, la.cfg.Exe, dir, order)
 	if err == nil {
 		return process, false, nil

@@ -28,7 +28,7 @@ type node struct {
 	inventory *inventory       // the inventory record
 	gossip    *gossip          // what other nodes say; for people
 	report    *progress        // the progress record
-	upkeep    *upkeep          // old logs, collected generations, readiness
+	upkeep    *upkeep          // old logs, readiness
 }
 
 // here is what was found out of the place that the agent runs in.
@@ -57,6 +57,6 @@ func newNode(sh *shared, s *session, g *gossip, at here) *node {
 	n.checkpoints = &checkpoints{shared: sh, session: s, runs: n.runs, launcher: n.launcher, saves: sv}
 	n.probes = newProbes(sh, s, sv.Tasks, n.writer)
 	n.report = &progress{shared: sh, runs: n.runs, session: s, writer: n.writer, devices: n.devices}
-	n.upkeep = &upkeep{shared: sh, runs: n.runs, session: s, goals: n.goals}
+	n.upkeep = &upkeep{shared: sh, runs: n.runs, session: s}
 	return n
 }

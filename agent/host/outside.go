@@ -6,8 +6,8 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"strings"
 
+	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/api"
 	"github.com/bellows-ml/bellows/api/serve"
 	"github.com/bellows-ml/bellows/internal/membership"
@@ -25,15 +25,12 @@ type outside struct {
 
 // openOutside leaves nothing open if it fails.
 func openOutside(cfg Config, c *census) (_ *outside, err error) {
-	o := &outside{census: c}
+	o := &outside{census: c, alive: alive(cfg)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, o.close())
 		}
 	}()
-	if o.alive, err = alive(cfg); err != nil {
-		return nil, err
-	}
 	if o.nodes, err = listenToNodes(cfg); err != nil {
 		return nil, err
 	}
@@ -78,23 +75,10 @@ func listenToNodes(cfg Config) (net.Listener, error) {
 }
 
 // alive is what a node says about itself.
-func alive(cfg Config) (record.Alive, error) {
-	boot, err := bootID()
-	if err != nil {
-		return record.Alive{}, err
-	}
+func alive(cfg Config) record.Alive {
 	return record.Alive{
 		Incarnation: fmt.Sprintf("%d-%s", os.Getpid(), api.NewRequestID()[:8]),
-		BootID:      boot, Addr: cfg.Bind, API: "unix:" + cfg.Socket, Version: cfg.Version, Ports: cfg.Ports,
+		BootID:      proc.BootID(), Addr: cfg.Bind, API: "unix:" + cfg.Socket, Version: cfg.Version, Ports: cfg.Ports,
 		Limits: true, NoNewPrivs: true, Nonces: true, Prepares: cfg.LauncherMemory > 0,
-	}, nil
-}
-
-// bootID names this start of the machine.
-func bootID() (string, error) {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "", fmt.Errorf("read boot id: %w", err)
 	}
-	return strings.TrimSpace(string(b)), nil
 }

@@ -26,8 +26,6 @@ func (la *launcher) prepareShim(at loop.Lane, a agent.PrepareShim) {
 	log := la.Logger(at.Of)
 	log.Info().Str("phase", "preparing").Msg("preparing the next generation")
 	la.Beside(at, func(ctx context.Context) func() {
-		ctx, cancel := context.WithTimeout(ctx, startBound)
-		defer cancel()
 		process, left, err := la.launch(ctx, dir, order)
 		return func() {
 			r.changed = time.Now()

@@ -52,7 +52,7 @@ func newProbes(sh *shared, s *session, ts *saves.Tasks, w *writer) *probes {
 // generation, and the leader need not wait any longer.
 func (ps *probes) next() {
 	at := loop.Lane{What: probeLane}
-	if ps.Busy(at) || ps.session.presence.aliveRev == 0 || !ps.records.known(selfPart) {
+	if ps.Busy(at) || !ps.session.joined() {
 		return
 	}
 	maps.DeleteFunc(ps.due, func(jg record.JobGen, _ time.Time) bool { return !ps.awaits(jg) })

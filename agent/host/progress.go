@@ -41,7 +41,7 @@ type progress struct {
 // once, then now and then, and nothing where nothing has changed.
 func (pr *progress) write() {
 	at := loop.Lane{What: progressLane}
-	if pr.session.presence.aliveRev == 0 || !pr.records.known(selfPart) || pr.Busy(at) {
+	if !pr.session.joined() || pr.Busy(at) {
 		return
 	}
 	recorded := pr.records.self().Progress.Value.Jobs

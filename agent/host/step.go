@@ -6,6 +6,7 @@ import (
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/store"
 )
 
 // tickEvery is how often the node looks at what nothing tells it: plain scripts'
@@ -58,7 +59,7 @@ func (n *node) tick() {
 		n.devices.Soon()
 	}
 	n.devices.Look()
-	n.upkeep.checkCollected()
+	n.goals.checkCollected()
 	n.upkeep.deleteLogs()
 	n.gossip.tell(n.session.reachesEtcd())
 	n.reportVitals()
@@ -75,4 +76,27 @@ func (n *node) guard() {
 		}
 	}
 	n.watchdog.watch(runs)
+}
+
+// reportVitals hands out how the node does, as of now.
+func (n *node) reportVitals() {
+	if n.cfg.Vitals == nil {
+		return
+	}
+	v := Vitals{
+		InCluster: n.session.presence.aliveRev != 0, Devices: n.records.mirror.Census(time.Now()).Devices,
+		Gossip: map[string]int{}, GossipScore: n.gossip.Health(), Readings: n.devices.Shown().Devices,
+	}
+	if v.InCluster {
+		v.Renewed = time.Now().Add(n.session.presence.renewed - store.Boottime())
+	}
+	for _, state := range n.gossip.states() {
+		v.Gossip[state]++
+	}
+	for _, r := range n.runs.all {
+		if r.report != nil && r.report.Stopped == nil {
+			v.Workers += len(r.report.Workers)
+		}
+	}
+	n.cfg.Vitals(v)
 }

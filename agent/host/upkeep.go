@@ -4,24 +4,11 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
-	"slices"
 	"time"
 
-	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/host/loop"
 	"github.com/bellows-ml/bellows/checkpoint/layout"
-	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/systemd"
-	"github.com/bellows-ml/bellows/record"
-)
-
-const (
-	// collectEvery is how often the node looks which generations the leader has
-	// forgotten, and collectMost how many it looks for each time.
-	collectEvery = time.Minute
-	collectMost  = 16
-
-	collectLane agent.Lane = "collect"
 )
 
 // upkeep is what an agent does now and then for itself. The loop owns it.
@@ -29,54 +16,14 @@ type upkeep struct {
 	*shared
 	runs    *runs
 	session *session
-	goals   *goals
 
 	logsSwept time.Time // when old logs were last looked for
-	checked   time.Time // when collected generations were last looked for
 	announced bool
-}
-
-// checkCollected looks which of the generations that this node has stopped the
-// leader has forgotten, so that their records here can go too. The oldest go
-// first, so a job whose oldest is still there has lost none.
-func (up *upkeep) checkCollected() {
-	at := loop.Lane{What: collectLane}
-	if up.Busy(at) || time.Since(up.checked) < collectEvery || !up.records.known(selfPart) {
-		return
-	}
-	up.checked = time.Now()
-	current := up.runs.current()
-	var old []record.JobGen
-	for jg := range up.records.self().Acks {
-		if !slices.Contains(current, jg) {
-			old = append(old, jg)
-		}
-	}
-	if len(old) == 0 {
-		return
-	}
-	slices.SortFunc(old, agent.Compare)
-	up.Beside(at, func(ctx context.Context) func() {
-		gone := map[record.JobGen]bool{}
-		kept := map[cluster.JobID]bool{}
-		for _, jg := range old {
-			if kept[jg.Job] || len(gone) == collectMost {
-				continue
-			}
-			_, exists, err := up.store.Get(ctx, record.PlanKey(jg.Job, jg.Generation))
-			if err != nil || exists {
-				kept[jg.Job] = true
-				continue
-			}
-			gone[jg] = true
-		}
-		return func() { up.goals.collected = gone }
-	})
 }
 
 // announce says once that the node is in the cluster and answers.
 func (up *upkeep) announce() {
-	if up.announced || up.session.presence.aliveRev == 0 || !up.records.known(selfPart) {
+	if up.announced || !up.session.joined() {
 		return
 	}
 	up.announced = true
