@@ -11,6 +11,10 @@
 // etcd's revisions, leases, transactions and watches, and without its I/O;
 // Mirror turns a listing and a stream of changes into typed values.
 //
+// Read it in this order: how keys are named and texts cut (place.go, cut.go), the records
+// (job.go, node.go, checkpoint.go, ack.go), the mirror's views (mirror.go), the table of
+// records (table.go), and how a change is taken in (apply.go).
+//
 // ADR 1 says why there is one key for each fact, ADR 26 why events ride in
 // transactions, ADR 38 why plans carry a nonce.
 package record

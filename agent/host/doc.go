@@ -20,5 +20,10 @@
 // One goroutine owns all state; whatever may take time runs beside it and comes
 // back as an event.
 //
+// Read it in this order: what is known (records.go, session.go, hosted.go, runs.go), the
+// connections to shims (shims.go), what starts and adopts runs (launch.go, adopt.go), the
+// input of the plan (goals.go), the node that has all of them (node.go), what it does in
+// each turn (act.go, step.go), and Run (host.go).
+//
 // ADR 28 says what a foreign process on a device keeps away.
 package host
