@@ -133,7 +133,7 @@ func (n *node) run(o *outside, cancel context.CancelFunc) error {
 	if o.nodes != nil {
 		n.Go(func() { fatal.set(server.ServeNodes(n.Context(), o.nodes), cancel) })
 	}
-	n.Go(func() { n.watchdog.run(n.Context()) })
+	n.Go(func() { n.watchdog.Run(n.Context()) })
 	n.devices.Look()
 	n.loop()
 	cancel()

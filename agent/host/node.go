@@ -1,8 +1,12 @@
 package host
 
 import (
+	"github.com/bellows-ml/bellows/agent"
+	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/agent/host/devices"
 	"github.com/bellows-ml/bellows/agent/host/saves"
+	"github.com/bellows-ml/bellows/agent/host/watchdog"
+	"github.com/bellows-ml/bellows/agent/run"
 )
 
 // node is the agent: its parts, and the loop that drives them. Each part says in
@@ -11,15 +15,15 @@ import (
 type node struct {
 	*shared
 
-	session  *session  // lease and alive key; the deadline
-	writer   *writer   // the node's own records
-	goals    *goals    // what the records ask, what is there: the input of agent.Plan
-	runs     *runs     // the generations here
-	watchdog *watchdog // kills past the deadline
-	shims    *shims    // connections to the generations' shims
-	adoption *adoption // what earlier agents have left
-	launcher *launcher // starts and sweeps runs
-	fencing  *fencing  // the fencing record
+	session  *session           // lease and alive key; the deadline
+	writer   *writer            // the node's own records
+	goals    *goals             // what the records ask, what is there: the input of agent.Plan
+	runs     *runs              // the generations here
+	watchdog *watchdog.Watchdog // kills past the deadline
+	shims    *shims             // connections to the generations' shims
+	adoption *adoption          // what earlier agents have left
+	launcher *launcher          // starts and sweeps runs
+	fencing  *fencing           // the fencing record
 
 	checkpoints *checkpoints // the work with what the runs save
 	probes      *probes      // whether what this node failed of is over
@@ -41,7 +45,7 @@ type here struct {
 func newNode(sh *shared, s *session, g *gossip, at here) *node {
 	cfg := sh.cfg
 	n := &node{shared: sh, session: s, gossip: g, runs: newRuns(sh)}
-	n.watchdog = newWatchdog(cfg, n.runs.killed)
+	n.watchdog = watchdog.New(agent.Times{Grace: cfg.grace(), Patience: run.UnkillableAfter + fence.Grace}, n.runs.killed)
 	n.shims = &shims{shared: sh, session: s, watchdog: n.watchdog, runs: n.runs}
 	n.writer = &writer{shared: sh, session: s, changed: n.runs.touch}
 	n.adoption = newAdoption(sh, n.runs, n.shims)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/host/loop"
+	"github.com/bellows-ml/bellows/agent/host/watchdog"
 	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/agent/rundir"
@@ -20,7 +21,7 @@ import (
 type shims struct {
 	*shared
 	session  *session
-	watchdog *watchdog
+	watchdog *watchdog.Watchdog
 	runs     *runs
 }
 
@@ -30,7 +31,7 @@ func (ss *shims) attend(r *hosted, process run.Process) {
 	ctx := ss.Context()
 	ss.Go(func() {
 		if reach, err := sweep.ReachOf(r.dir); err == nil { // else the watchdog tries again when it has to
-			ss.watchdog.learn(r.jg, reach)
+			ss.watchdog.Learn(r.jg, reach)
 		}
 		pause := loop.RetryFirst
 		for ctx.Err() == nil {
@@ -156,5 +157,5 @@ func (ss *shims) forgetAbsent() {
 // drop forgets a run that is gone.
 func (ss *shims) drop(jg record.JobGen) {
 	delete(ss.runs.all, jg)
-	ss.watchdog.forget(jg)
+	ss.watchdog.Forget(jg)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/fence"
+	"github.com/bellows-ml/bellows/agent/host/watchdog"
 	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/store"
 )
@@ -68,14 +69,14 @@ func (n *node) tick() {
 
 // guard tells the watchdog which runs have a deadline that binds them.
 func (n *node) guard() {
-	runs := map[record.JobGen]guarded{}
+	runs := map[record.JobGen]watchdog.Guarded{}
 	for _, o := range n.goals.observed().Runs {
 		jg := generationOf(o.Job, o.Generation)
 		if r := n.runs.all[jg]; r.wish.deadline != 0 && r.wish.deadline != fence.Never {
-			runs[jg] = guarded{o, r.wish.deadline, r.dir}
+			runs[jg] = watchdog.Guarded{Run: o, Deadline: r.wish.deadline, Dir: r.dir}
 		}
 	}
-	n.watchdog.watch(runs)
+	n.watchdog.Watch(runs)
 }
 
 // reportVitals hands out how the node does, as of now.

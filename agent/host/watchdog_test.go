@@ -10,11 +10,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bellows-ml/bellows/agent"
 	"github.com/bellows-ml/bellows/agent/agenttest"
 	"github.com/bellows-ml/bellows/agent/proc"
 	"github.com/bellows-ml/bellows/agent/rundir"
@@ -222,60 +220,6 @@ func (f *fixture) hides(path string) (thaw func()) {
 	f.Cleanup(thaw)
 	return thaw
 }
-
-// What is not due, and what is unknown, is left alone; what does not die is not
-// killed without a pause.
-func TestTheWatchdogKillsWhatIsOverdueOnly(t *testing.T) {
-	t.Parallel()
-	jg := generationOf("a", 1)
-	tried := make(chan error, 10)
-	w := newWatchdog(Config{TTL: 10 * time.Second}, func(_ record.JobGen, err error) { tried <- err })
-	now := int64(time.Hour)
-	watch := func(deadline int64) {
-		dir := t.TempDir() // of a run whose record says nothing, so that each kill fails
-		if err := os.WriteFile(filepath.Join(dir, "shim.json"), []byte("{"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		w.watch(map[record.JobGen]guarded{jg: {deadline: deadline, dir: dir}})
-	}
-	look := func(want int) {
-		t.Helper()
-		w.look(now)
-		w.wg.Wait()
-		if len(tried) != want {
-			t.Fatalf("%d kills, want %d", len(tried), want)
-		}
-		for range want {
-			if err := <-tried; err == nil || !strings.Contains(err.Error(), "shim.json") {
-				t.Error(err)
-			}
-		}
-	}
-	w.look(now)
-	watch(now)
-	look(0)
-	now += int64(time.Second)
-	look(0) // it counts as gone: no shim was ever started
-	w.runs[jg] = guarded{Run: live(), deadline: now, dir: w.runs[jg].dir}
-	look(0)
-	now += int64(time.Second)
-	look(1)
-	look(0)
-	now += int64(watchdogEvery)
-	look(1)
-	now += int64(watchdogEvery)
-	look(0)
-	now += int64(longestPause)
-	look(1)
-	w.runs[jg] = guarded{Run: live(), deadline: w.runs[jg].deadline, dir: filepath.Join(t.TempDir(), "none")}
-	now += int64(longestPause)
-	look(0) // its shim has claimed nothing yet
-	w.watch(nil)
-	now += int64(longestPause)
-	look(0)
-}
-
-func live() agent.Run { return agent.Run{Job: "a", Generation: 1, Shim: agent.Live} }
 
 // A node has its lease, but one of its shims does not do what it was told.
 func TestAShimThatDoesNotHeedIsSwept(t *testing.T) {

@@ -136,7 +136,9 @@ func node() []Row {
 		{"agent/host/loop", "record agent", Shell, "one goroutine that owns the state of an agent, and what runs beside it"},
 		{"agent/host/devices", "cluster record agent agent/run agent/proc agent/sweep agent/devicelock agent/host/loop api nvml internal/userdb", Shell, "what devices a node has to give, and who is on them"},
 		{"agent/host/saves", "cluster record agent agent/run agent/owner agent/precheck agent/child agent/host/loop checkpoint checkpoint/owned checkpoint/dirblob internal/durable internal/userdb store", Shell, "the work with what jobs save"},
-		{"agent/host", below4 + " agent/host/loop agent/host/devices agent/host/saves", Shell, "runs a node: observations in, actions out"},
+		// Neither the store nor the loop: what kills past the deadline waits for nothing that may hang.
+		{"agent/host/watchdog", "record agent agent/proc agent/sweep", Shell, "kills workers that live past their deadline"},
+		{"agent/host", below4 + " agent/host/loop agent/host/devices agent/host/saves agent/host/watchdog", Shell, "runs a node: observations in, actions out"},
 	}
 }
 

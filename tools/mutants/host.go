@@ -7,7 +7,7 @@ var ofHost = []Mutant{
 		Breaks: "a node whose shims know no deadline counts as one that fences itself (I1)",
 	},
 	{
-		Name: "agent-kills-past-the-deadline", File: "agent/host/watchdog.go", Tests: "TestTheAgentKillsWhereItsShimDoesNot",
+		Name: "agent-kills-past-the-deadline", File: "agent/host/watchdog/watchdog.go", Owner: "agent/host", Tests: "TestTheAgentKillsWhereItsShimDoesNot",
 		Old: "if what == agent.KillNothing {", New: "if true {",
 		Breaks: "workers of a shim that hangs live past their deadline (I1)",
 	},

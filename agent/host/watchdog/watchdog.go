@@ -1,4 +1,13 @@
-package host
+// Package watchdog kills workers that live past their deadline because their shim does not kill them.
+//
+// It promises to wait for nothing: not for etcd, a disk, a log or a shim, nor for the agent's loop, which tells it after
+// each step what there is, and may hang. What it needs to know lies in memory. What it was told last is good enough, since
+// nothing moves a deadline any more. So it imports neither the store nor the loop.
+//
+//	w := watchdog.New(times, func(jg record.JobGen, err error) { … })
+//	go w.Run(ctx)
+//	w.Watch(map[record.JobGen]watchdog.Guarded{jg: {Run: observed, Deadline: deadline, Dir: dir}})
+package watchdog
 
 import (
 	"context"
@@ -8,45 +17,38 @@ import (
 	"time"
 
 	"github.com/bellows-ml/bellows/agent"
-	"github.com/bellows-ml/bellows/agent/fence"
 	"github.com/bellows-ml/bellows/agent/proc"
-	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/agent/sweep"
 	"github.com/bellows-ml/bellows/record"
 )
 
 const (
-	// watchdogEvery is how often deadlines are looked at. Go's timers stand still while
+	// every is how often deadlines are looked at. Go's timers stand still while
 	// a machine sleeps, so that none is set for a deadline.
-	watchdogEvery = 200 * time.Millisecond
+	every = 200 * time.Millisecond
 	// longestPause is the longest pause between two kills of what does not die: each
 	// looks through all processes.
 	longestPause = 5 * time.Second
 )
 
-// watchdog kills workers that live past their deadline because their shim does not
-// kill them. What it needs to know lies in memory, and it waits for nothing: not for
-// etcd, a disk, a log or a shim, nor for the loop, which tells it after each step
-// what there is, and may hang. What it was told last is good enough then, since
-// nothing moves a deadline any more. Its mutex is held for looks into memory only;
-// any goroutine may call its methods.
-type watchdog struct {
-	times agent.Times
-	// killed is called for each kill with what went wrong with it, in a goroutine that may wait.
+// Watchdog is told of runs, and kills those that are overdue. Its mutex is held for looks into memory only; any
+// goroutine may call its methods.
+type Watchdog struct {
+	times  agent.Times
 	killed func(record.JobGen, error)
 	wg     sync.WaitGroup // kills in progress
 
 	mu      sync.Mutex
-	runs    map[record.JobGen]guarded
+	runs    map[record.JobGen]Guarded
 	reaches map[record.JobGen]sweep.Reach
 	kills   map[record.JobGen]*kills
 }
 
-// guarded is a run whose workers have a deadline.
-type guarded struct {
+// Guarded is a run whose workers have a deadline.
+type Guarded struct {
 	agent.Run
-	deadline int64
-	dir      string
+	Deadline int64 // nanoseconds of CLOCK_BOOTTIME
+	Dir      string
 }
 
 // kills are those of one run. Each of the three things that they do may hang by itself.
@@ -56,40 +58,37 @@ type kills struct {
 	killing, marking, reporting bool // in progress
 }
 
-func newWatchdog(cfg Config, killed func(record.JobGen, error)) *watchdog {
-	return &watchdog{
-		times:   agent.Times{Grace: cfg.grace(), Patience: run.UnkillableAfter + fence.Grace},
-		killed:  killed,
-		reaches: map[record.JobGen]sweep.Reach{}, kills: map[record.JobGen]*kills{},
-	}
+// New makes one that is told of no run. killed is called for each kill with what went wrong with it, in a goroutine that may wait.
+func New(times agent.Times, killed func(record.JobGen, error)) *Watchdog {
+	return &Watchdog{times: times, killed: killed, reaches: map[record.JobGen]sweep.Reach{}, kills: map[record.JobGen]*kills{}}
 }
 
-// watch replaces what there is.
-func (w *watchdog) watch(runs map[record.JobGen]guarded) {
+// Watch replaces what there is.
+func (w *Watchdog) Watch(runs map[record.JobGen]Guarded) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.runs = runs
 }
 
-// learn notes how a run is reached.
-func (w *watchdog) learn(jg record.JobGen, reach sweep.Reach) {
+// Learn notes how a run is reached.
+func (w *Watchdog) Learn(jg record.JobGen, reach sweep.Reach) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reaches[jg] = reach
 }
 
-// forget drops what is known of a run that is gone for good.
-func (w *watchdog) forget(jg record.JobGen) {
+// Forget drops what is known of a run that is gone for good.
+func (w *Watchdog) Forget(jg record.JobGen) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.reaches, jg)
 	delete(w.kills, jg)
 }
 
-// run looks at the deadlines until the context ends, and returns once no kill is in progress.
-func (w *watchdog) run(ctx context.Context) {
+// Run looks at the deadlines until the context ends, and returns once no kill is in progress.
+func (w *Watchdog) Run(ctx context.Context) {
 	defer w.wg.Wait()
-	tick := time.NewTicker(watchdogEvery)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
@@ -102,11 +101,11 @@ func (w *watchdog) run(ctx context.Context) {
 }
 
 // look kills where that is due.
-func (w *watchdog) look(now int64) {
+func (w *Watchdog) look(now int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for jg, g := range w.runs {
-		what := agent.Overdue(now, g.deadline, g.Run, w.times)
+		what := agent.Overdue(now, g.Deadline, g.Run, w.times)
 		if what == agent.KillNothing {
 			continue
 		}
@@ -116,7 +115,7 @@ func (w *watchdog) look(now int64) {
 			w.kills[jg] = k
 		}
 		if now >= k.next {
-			k.pause = min(max(2*k.pause, watchdogEvery), longestPause)
+			k.pause = min(max(2*k.pause, every), longestPause)
 			k.next = now + int64(k.pause)
 			w.kill(jg, g, what)
 		}
@@ -126,13 +125,13 @@ func (w *watchdog) look(now int64) {
 // kill kills in goroutines of their own: a run that is slow to be killed holds up no
 // other, nor does the search for processes that only their environment tells of hold
 // up the rest. The caller holds the lock.
-func (w *watchdog) kill(jg record.JobGen, g guarded, what agent.Kill) {
+func (w *Watchdog) kill(jg record.JobGen, g Guarded, what agent.Kill) {
 	k := w.kills[jg]
 	reach, known := w.reaches[jg]
 	w.begin(&k.killing, func() {
 		var err error
 		if !known { // it is only being started
-			reach, err = sweep.ReachOf(g.dir)
+			reach, err = sweep.ReachOf(g.Dir)
 		}
 		if errors.Is(err, os.ErrNotExist) {
 			return // and its shim has not come so far as to execute anything
@@ -161,7 +160,7 @@ func (w *watchdog) kill(jg record.JobGen, g guarded, what agent.Kill) {
 
 // begin runs f in a goroutine of its own, unless the last of its kind is still in
 // progress. The caller holds the lock.
-func (w *watchdog) begin(busy *bool, f func()) {
+func (w *Watchdog) begin(busy *bool, f func()) {
 	if *busy {
 		return
 	}
