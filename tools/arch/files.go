@@ -11,18 +11,24 @@ import (
 	"strings"
 )
 
-// layered are the packages whose files must not depend on each other in circles:
-// those so large that a reader needs an order in which to read their files.
+// maxUnlayeredLines is how large a package may be whose files need each other in circles. A reader holds a dozen files
+// in mind at once, and needs an order in which to read more.
+const maxUnlayeredLines = 3000
+
+// layered are the packages that are held to an order whatever their size.
 var layered = []string{"coordinator", "coordinator/speed", "coordinator/promise", "api", "api/serve"}
 
 // CheckFiles finds circles among the files of a large package: a file that needs
 // another one, which needs the first, directly or by others. Types, functions,
-// methods, fields, constants and variables of the package count. Each circle is
-// one finding, with what makes each step of a shortest way around.
+// methods, fields, constants and variables of the package count; tests do not.
+// Each circle is one finding, with what makes each step of a shortest way around.
 func CheckFiles(t *Tree) []Finding {
 	var found []Finding
 	packages := t.packages()
-	for _, dir := range layered {
+	for _, dir := range slices.Sorted(maps.Keys(packages)) {
+		if productLines(packages[dir]) <= maxUnlayeredLines && !slices.Contains(layered, dir) {
+			continue
+		}
 		needs := t.fileNeeds(packages[dir])
 		seen := map[string]bool{}
 		for _, name := range slices.Sorted(maps.Keys(needs)) {
@@ -45,6 +51,16 @@ func CheckFiles(t *Tree) []Finding {
 		}
 	}
 	return found
+}
+
+// productLines counts the lines of a package without its tests.
+func productLines(files []*File) (n int) {
+	for _, f := range files {
+		if !f.Test() {
+			n += f.lines()
+		}
+	}
+	return n
 }
 
 // A need is one use of what another file declares.

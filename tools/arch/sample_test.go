@@ -344,6 +344,21 @@ func TestCirclesOfFiles(t *testing.T) {
 	}
 }
 
+// Circles are looked for in all large packages. Tests make none large.
+func TestCirclesInLargePackages(t *testing.T) {
+	for lines, want := range map[int][]string{3000: nil, 3001: {"files in a circle: a.go needs g of b.go, b.go needs f of a.go"}} {
+		tree, err := arch.Parse(map[string]string{
+			"lab/trace/a.go":      "package trace\nfunc f() { g() }\n",
+			"lab/trace/b.go":      "package trace\nfunc g() { f() }\n" + strings.Repeat("\n", lines-4),
+			"lab/trace/a_test.go": "package trace\n" + strings.Repeat("\n", 1000),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, arch.CheckFiles(tree), want)
+	}
+}
+
 func expect(t *testing.T, found []arch.Finding, want []string) {
 	t.Helper()
 	for i, f := range found {
