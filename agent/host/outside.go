@@ -26,11 +26,6 @@ type outside struct {
 // openOutside leaves nothing open if it fails.
 func openOutside(cfg Config, c *census) (_ *outside, err error) {
 	o := &outside{census: c, alive: alive(cfg)}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, o.close())
-		}
-	}()
 	if o.nodes, err = listenToNodes(cfg); err != nil {
 		return nil, err
 	}
@@ -39,22 +34,20 @@ func openOutside(cfg Config, c *census) (_ *outside, err error) {
 	}
 	meta := membership.Meta{Incarnation: o.alive.Incarnation, API: o.alive.API}
 	if o.gossip, err = startGossip(cfg, meta, c); err != nil {
-		return nil, err
+		return nil, errors.Join(err, closeListener(o.nodes))
 	}
 	o.alive.Gossip = o.gossip.Addr()
-	o.people, err = serve.Listen(cfg.Socket)
-	return o, err
+	if o.people, err = serve.Listen(cfg.Socket); err != nil {
+		return nil, errors.Join(err, o.gossip.Close(), closeListener(o.nodes))
+	}
+	return o, nil
 }
 
-// close ends gossip, and closes the sockets while the API's server does not serve on them yet.
-func (o *outside) close() (err error) {
-	if o.gossip != nil {
-		err = o.gossip.Close()
+func closeListener(ln net.Listener) error {
+	if ln == nil {
+		return nil
 	}
-	if o.nodes != nil {
-		err = errors.Join(err, o.nodes.Close())
-	}
-	return err
+	return ln.Close()
 }
 
 // listenToNodes opens the port on which other nodes ask this one; nil where it
