@@ -26,6 +26,10 @@ type outside struct {
 // openOutside leaves nothing open if it fails.
 func openOutside(cfg Config, c *census) (_ *outside, err error) {
 	o := &outside{census: c, alive: alive(cfg)}
+	if o.alive.BootID == proc.UnknownBoot {
+		// Two starts of the machine would look like one, and processes of the first like those of the second.
+		return nil, errors.New("the kernel does not say which start of the machine this is: mount /proc, with /proc/sys/kernel/random/boot_id")
+	}
 	if o.nodes, err = listenToNodes(cfg); err != nil {
 		return nil, err
 	}

@@ -38,11 +38,14 @@ func Identify(pid int) (run.Process, error) {
 	return run.Process{PID: pid, StartTime: s.Start, BootID: BootID()}, nil
 }
 
+// UnknownBoot is what BootID returns where the kernel does not say.
+const UnknownBoot = "unknown"
+
 // BootID names the time since the machine was started.
 func BootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return "unknown" // without /proc nothing else here works either
+		return UnknownBoot // without /proc nothing else here works either
 	}
 	return strings.TrimSpace(string(b))
 }
