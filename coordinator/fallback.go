@@ -47,7 +47,7 @@ func fallBack(in situation) *move {
 	}
 	if in.rule(TwoWitnesses) && witnesses(in) < 2 {
 		// One node's disk or memory may be to blame, and a good checkpoint is not given up for that.
-		if until := confirmableUntil(in, found.node); in.clock.Before(until) {
+		if until, may := confirmable(in, found.node); may {
 			in.wake(until)
 			return suspect(in, found)
 		}

@@ -89,7 +89,8 @@ func toPrepare(in situation) (map[cluster.NodeID]int, bool) {
 	if !begun {
 		clear(all)
 	}
-	_, resized := rescaling(in)
+	_, again, resized := rescaling(in)
+	in.wake(again)
 	if resized {
 		for _, at := range in.target.Placements {
 			all[at.Node] = max(all[at.Node], processes(in, at))

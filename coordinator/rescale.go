@@ -13,8 +13,9 @@ import (
 // it has. One that only grows runs on until the devices that it gains are free
 // (ADR 13).
 func rescale(in situation) *move {
-	o, resized := rescaling(in)
+	o, again, resized := rescaling(in)
 	if !resized {
+		in.wake(again)
 		in.end(wait{in.ID, prepareWait})
 		return nil
 	}
@@ -25,16 +26,15 @@ func rescale(in situation) *move {
 	return halt(in, o)
 }
 
-// rescaling returns how the job is to be halted for what the last decision grants it, false
-// if it is not.
-func rescaling(in situation) (o order, resized bool) {
+// rescaling returns how the job is to be halted for what the last decision grants it; false if it is not, and when to
+// look again.
+func rescaling(in situation) (o order, again time.Time, resized bool) {
 	t, ok := in.target, in.decided
 	if in.state().Phase != cluster.Running || !ok || in.state().Pinned && in.job.fault == "" {
-		return o, false
+		return o, again, false
 	}
 	if end, finished := overdueAt(in); in.job.fault == "" && finished && in.clock.Before(end) {
-		in.wake(end)
-		return o, false // it only has to end
+		return o, end, false // it only has to end
 	}
 	have, kept, blocked := in.has, 0, false
 	for _, p := range t.Placements {
@@ -51,11 +51,10 @@ func rescaling(in situation) (o order, resized bool) {
 	grows := kept == have.Workers()
 	if grows {
 		if blocked || t.Workers() == kept && (t.BatchSize == have.BatchSize || t.Workers() == 0) {
-			return o, false
+			return o, again, false
 		}
 		if at := underWayAt(in); in.clock.Before(at) {
-			in.wake(at)
-			return o, false
+			return o, at, false
 		}
 	}
 	to, because := t.Workers(), resizeReason(in.job, t)
@@ -69,7 +68,7 @@ func rescaling(in situation) (o order, resized bool) {
 	return order{
 		verb: "halt", why: reason.Of(why), to: &to,
 		save: true, within: time.Duration(in.Spec.Value.HaltTimeout),
-	}, true
+	}, again, true
 }
 
 // underWithin is how long a job that is to grow is left alone to come to its first

@@ -37,16 +37,15 @@ func witnesses(in situation) int {
 // checkpoint looked at there, before it goes on at one node's word.
 const confirmWithin = 5 * time.Minute
 
-// confirmableUntil is until when a second node may look at the checkpoint that this one finds damaged; zero where none can.
-func confirmableUntil(in situation, node cluster.NodeID) time.Time {
-	begun := in.clock // it is suspected from now on
-	if s := in.state().Suspect; suspects(s, in.Committed.Value) {
-		begun = in.since(wait{in.ID, secondWait}, s.At)
+// confirmable reports whether a second node may yet look at the checkpoint that this one finds damaged, and until when: zero if
+// that wait has not begun.
+func confirmable(in situation, node cluster.NodeID) (until time.Time, may bool) {
+	s := in.state().Suspect
+	if !suspects(s, in.Committed.Value) {
+		return time.Time{}, another(in, node)
 	}
-	if !another(in, node) {
-		return time.Time{}
-	}
-	return begun.Add(confirmWithin)
+	until = in.since(wait{in.ID, secondWait}, s.At).Add(confirmWithin)
+	return until, in.clock.Before(until) && another(in, node)
 }
 
 // another reports whether the job could run, at its smallest, without the node.
@@ -118,7 +117,7 @@ func readmitSuspect(in situation) *move {
 	if _, excluded := in.state().Excluded[s.Node]; !excluded || !in.node(s.Node).Alive.Exists() {
 		return nil
 	}
-	if until := confirmableUntil(in, s.Node); in.clock.Before(until) {
+	if until, may := confirmable(in, s.Node); may {
 		in.wake(until)
 		return nil
 	}

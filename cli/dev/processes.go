@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,12 +79,12 @@ func Processes(dir string) []Process {
 		if other.PID == os.Getpid() {
 			continue
 		}
-		environ, envErr := other.Environ()
+		environ, envErr := os.ReadFile(fmt.Sprintf("/proc/%d/environ", other.PID)) // procfs reads 1 MiB of it at most
 		args, argErr := other.CmdLine()
 		if envErr != nil || argErr != nil {
 			continue
 		}
-		if p, ok := markOf(environ, args, dir); ok {
+		if p, ok := markOf(strings.Split(string(environ), "\x00"), args, dir); ok {
 			p.Proc = other
 			found = append(found, p)
 		}
@@ -184,5 +185,8 @@ func names(dir string) (list []string) {
 // ended reports whether a process has ended, also one that waits for its parent to ask how.
 func ended(p Process) bool {
 	stat, err := p.Stat()
-	return err != nil || stat.State == "Z" || stat.State == "X"
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) // what cannot be read lives
+	}
+	return stat.State == "Z" || stat.State == "X"
 }

@@ -183,7 +183,8 @@ func (k Known) Silent() record.Speed {
 	return record.Speed{
 		Generation: k.State.Value.Generation, Step: -1, Samples: -1, Points: s.Points, Starts: s.Starts, Problem: silentText,
 		NoiseScale: s.NoiseScale, LeastNoise: s.LeastNoise, Losses: s.Losses, LossFlat: s.LossFlat, BaseSteps: s.BaseSteps,
-		Told: s.Told, UsefulS: s.UsefulS, UsefulBeforeS: s.UsefulBeforeS,
+		Told: s.Told, UsefulS: s.UsefulS,
+		UsefulBeforeS: s.UsefulS, // the record is of this generation from now on: all of it was before
 	}
 }
 
@@ -194,7 +195,7 @@ func (k Known) SilenceRecorded() bool {
 	return k.Speed.Value.Problem == silentText && k.Speed.Value.Generation == k.State.Value.Generation
 }
 
-// Unheard reports whether no generation of the job has ever reported anything.
+// Unheard reports whether no generation of the job has reported anything since this leader took over.
 func (k Known) Unheard() bool { return k.all.of[k.ID] == nil }
 
 // Reporting reports whether its newest generation has reported something.

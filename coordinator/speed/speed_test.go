@@ -52,7 +52,7 @@ func (h *history) report(ms *speed.Measures, after time.Duration, step int64) {
 	h.t.Helper()
 	now := began.Add(after)
 	ms.Take(h.m, h.put(record.Put(record.ProgressKey("n1"), record.Progress{Jobs: map[cluster.JobID]record.JobProgress{
-		"a": {Generation: 2, Nonce: "x", Step: step, At: now, FirstAt: began.Add(5 * time.Second)},
+		"a": {Generation: 2, Nonce: "x", Step: step, At: now, FirstStep: 1, FirstAt: began.Add(5 * time.Second)},
 	}})), now)
 }
 
@@ -101,6 +101,22 @@ func TestALeaderGoesOnFromTheRecord(t *testing.T) {
 	blank.TakeAll(h.m, began.Add(302*time.Second))
 	if f := h.known(blank, 302*time.Second).Foresee(false); f.Curve != nil {
 		t.Errorf("curve %v without a record", f.Curve)
+	}
+}
+
+// What earlier generations did counts on, when the next is silent for long and then reports after all.
+func TestSilenceKeepsWhatWasDoneBefore(t *testing.T) {
+	h, ms := newHistory(t), speed.New(false)
+	h.put(record.Put(record.SpeedKey("a"), record.Speed{Generation: 1, Step: 500, Samples: -1, UsefulS: 1000}))
+	h.put(record.Put(record.SpeedKey("a"), h.known(ms, 5*time.Minute).Silent()))
+	if !h.known(ms, 5*time.Minute).SilenceRecorded() {
+		t.Fatal("silence is not recorded")
+	}
+	for s := 310; s <= 600; s += 10 {
+		h.report(ms, time.Duration(s)*time.Second, int64(10*(s-300)))
+	}
+	if r := h.known(ms, time.Hour).Record(); r.UsefulBeforeS != 1000 || r.UsefulS < 1500 {
+		t.Errorf("useful: %v s before, %v s in all: want 1,000 before, and what this generation did besides", r.UsefulBeforeS, r.UsefulS)
 	}
 }
 
