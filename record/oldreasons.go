@@ -49,3 +49,7 @@ func readMissing(f Failed) bool {
 
 // readLock reports whether a problem's text tells of a lock that outlived a generation, as Problem.Lock does since.
 func readLock(p Problem) bool { return strings.Contains(p.Text, "its lock outlived ") }
+
+// RunsNoScript reports whether nothing is prepared because the command runs no Python script, of which people need not be told.
+// Agents say that by a text of its own, which is what it is known by until they send a code.
+func (s Started) RunsNoScript() bool { return s.Unforkable == NoScript }

@@ -68,6 +68,8 @@ type Speed struct {
 	Kind string `json:"kind,omitempty"`
 	// Problem says in words what is wrong with what its ranks report; empty = nothing.
 	Problem string `json:"problem,omitempty"`
+	// Silent: it has run for long, and reported nothing.
+	Silent bool `json:"silent,omitempty"`
 }
 
 // LossWindow is the mean of Told losses up to a step.

@@ -25,7 +25,6 @@ import (
 	"github.com/bellows-ml/bellows/agent/run"
 	"github.com/bellows-ml/bellows/cluster"
 	"github.com/bellows-ml/bellows/internal/pycommand"
-	"github.com/bellows-ml/bellows/record"
 	"github.com/bellows-ml/bellows/sdk"
 )
 
@@ -33,7 +32,7 @@ import (
 // why no process of it can run ahead.
 func Interpreted(words []string, program string, shebang []string) (command pycommand.Command, executed string) {
 	command = pycommand.Parse(words)
-	if command.Cold == record.NoScript && len(shebang) > 0 {
+	if command.Other && len(shebang) > 0 {
 		whole := append(append([]string{}, shebang...), append([]string{program}, words[1:]...)...)
 		return pycommand.Parse(whole), shebang[0]
 	}

@@ -163,8 +163,8 @@ func members(m *record.Mirror, w cluster.World) []api.Member {
 // unforkable says why no launcher can fork workers of a Python script; of other commands none is expected to.
 func unforkable(m *record.Mirror, w cluster.World) string {
 	for _, member := range w.Members {
-		if why := m.Node(member.Node).Ack(w.Job, w.Generation, w.Nonce).Started.Value.Unforkable; why != "" && why != record.NoScript {
-			return why
+		if started := m.Node(member.Node).Ack(w.Job, w.Generation, w.Nonce).Started.Value; started.Unforkable != "" && !started.RunsNoScript() {
+			return started.Unforkable
 		}
 	}
 	return ""

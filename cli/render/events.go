@@ -11,6 +11,7 @@ import (
 	"github.com/bellows-ml/bellows/cli/output"
 	"github.com/bellows-ml/bellows/internal/units"
 	"github.com/bellows-ml/bellows/record"
+	"github.com/bellows-ml/bellows/record/reason"
 )
 
 // Events writes events, a line each.
@@ -74,7 +75,7 @@ func whatHappened(e api.Event) string {
 	if e.By != "" {
 		parts = append(parts, "by "+e.By)
 	}
-	if e.Why != "" && e.Why != "start with "+units.Count(e.To, "worker") { // which the figures say
+	if plain := len(e.Because) == 1 && e.Because.Has(reason.StartWith); e.Why != "" && !plain { // which the figures say
 		parts = append(parts, e.Why)
 	}
 	text := strings.Join(parts, ": ")

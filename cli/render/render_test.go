@@ -140,7 +140,7 @@ func writeEvents(b *strings.Builder, p View, asJSON bool) error {
 		{Kind: "leader", By: "c2", Why: "leads after c1"},
 		{Kind: "node-joined", Node: "n1", Why: "at 10.0.0.1, version 0.1.0"},
 		{Kind: "submitted", Job: "train-abcdef", By: "ann"},
-		{Kind: "started", Job: "train-abcdef", Generation: 1, To: 1, Seconds: 0.05, OwnS: 0.05, Why: "start with 1 worker"},
+		{Kind: "started", Job: "train-abcdef", Generation: 1, To: 1, Seconds: 0.05, OwnS: 0.05, Why: "start with 1 worker", Because: reason.Of(reason.New(reason.StartWith, "n", 1))},
 		{Kind: "started", Job: "train-abcdef", Generation: 2, To: 2, Seconds: 1, OwnS: 0.05, Why: "restart after: rank 0 failed"},
 		{Kind: "rescaled", Job: "train-abcdef", Generation: 2, From: 1, To: 4, Seconds: 12.34, OwnS: 0.2, Why: "idle\n\x1b[31mdevices"},
 		{Kind: "worker-failed", Job: "train-abcdef", Generation: 2, Node: "n1", Rank: new(3), Why: "rank 3 failed on n1: exit status 1"},

@@ -181,7 +181,7 @@ func (k Known) startPoint() (record.StartPoint, bool) {
 func (k Known) Silent() record.Speed {
 	s := k.Speed.Value
 	return record.Speed{
-		Generation: k.State.Value.Generation, Step: -1, Samples: -1, Points: s.Points, Starts: s.Starts, Problem: silentText,
+		Generation: k.State.Value.Generation, Step: -1, Samples: -1, Points: s.Points, Starts: s.Starts, Silent: true, Problem: silentText,
 		NoiseScale: s.NoiseScale, LeastNoise: s.LeastNoise, Losses: s.Losses, LossFlat: s.LossFlat, BaseSteps: s.BaseSteps,
 		Told: s.Told, UsefulS: s.UsefulS,
 		UsefulBeforeS: s.UsefulS, // the record is of this generation from now on: all of it was before
@@ -192,7 +192,7 @@ const silentText = "nothing is reported: its speed, its end and what is left are
 
 // SilenceRecorded reports whether the job's record says already that its newest generation reports nothing.
 func (k Known) SilenceRecorded() bool {
-	return k.Speed.Value.Problem == silentText && k.Speed.Value.Generation == k.State.Value.Generation
+	return k.Speed.Value.Silent && k.Speed.Value.Generation == k.State.Value.Generation
 }
 
 // Unheard reports whether no generation of the job has reported anything since this leader took over.

@@ -19,6 +19,7 @@ type Command struct {
 	IsModule bool
 	Args     []string
 	Cold     string // why the command is none; the rest is empty then
+	Other    bool   // it is none of Python's at all
 }
 
 var pythonName = regexp.MustCompile(`^python[0-9.]*$`)
@@ -40,7 +41,7 @@ func Parse(words []string) Command {
 		}
 	}
 	if i >= len(words) || !pythonName.MatchString(filepath.Base(words[i])) {
-		return Command{Cold: record.NoScript}
+		return Command{Cold: record.NoScript, Other: true}
 	}
 	for i++; i < len(words); i++ {
 		word := words[i]

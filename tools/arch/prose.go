@@ -18,13 +18,14 @@ var texts = []string{
 // read what versions without codes wrote.
 func CheckProse(t *Tree) []Finding {
 	var found []Finding
+	sentences := t.sentences()
 	for f := range t.goFiles {
 		if f.Test() || inLaboratory(f.Dir()) || strings.HasPrefix(f.Dir(), "tools/arch") || f.Path == "record/oldreasons.go" {
 			continue
 		}
 		names := importNames(f.AST)
 		ast.Inspect(f.AST, func(n ast.Node) bool {
-			if readsText(n, names) {
+			if readsText(n, names, sentences) {
 				found = append(found, t.at(n.Pos(), "prose", "decides by the wording of a text for people", "give it a code (package reason) or a field"))
 			}
 			return true
@@ -33,7 +34,7 @@ func CheckProse(t *Tree) []Finding {
 	return found
 }
 
-func readsText(n ast.Node, names map[string]string) bool {
+func readsText(n ast.Node, names map[string]string, sentences map[string]bool) bool {
 	switch n := n.(type) {
 	case *ast.CallExpr:
 		pkg, fn := qualified(n.Fun, names)
@@ -44,7 +45,7 @@ func readsText(n ast.Node, names map[string]string) bool {
 		if n.Op != token.EQL && n.Op != token.NEQ {
 			return false
 		}
-		return isText(n.X) && isWording(n.Y) || isText(n.Y) && isWording(n.X)
+		return isText(n.X) && isWording(n.Y, sentences) || isText(n.Y) && isWording(n.X, sentences)
 	}
 	return false
 }
@@ -63,8 +64,40 @@ func isText(e ast.Expr) bool {
 	return false
 }
 
-// isWording reports whether an expression is a literal text with words in it. That a text has changed is no wording.
-func isWording(e ast.Expr) bool {
-	l, ok := e.(*ast.BasicLit)
-	return ok && l.Kind == token.STRING && l.Value != `""` && l.Value != "``"
+// isWording reports whether an expression is a literal text with words in it, alone or with others, or a constant that is one.
+// That a text has changed is no wording.
+func isWording(e ast.Expr, sentences map[string]bool) bool {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		return e.Kind == token.STRING && e.Value != `""` && e.Value != "``"
+	case *ast.BinaryExpr:
+		return e.Op == token.ADD && (isWording(e.X, sentences) || isWording(e.Y, sentences))
+	case *ast.Ident:
+		return sentences[e.Name]
+	case *ast.SelectorExpr:
+		return sentences[e.Sel.Name]
+	}
+	return false
+}
+
+// sentences are the names of the constants that are a text of several words.
+func (t *Tree) sentences() map[string]bool {
+	all := map[string]bool{}
+	for f := range t.goFiles {
+		for _, d := range f.AST.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok || g.Tok != token.CONST {
+				continue
+			}
+			for _, spec := range g.Specs {
+				v := spec.(*ast.ValueSpec)
+				for i, value := range v.Values {
+					if l, ok := value.(*ast.BasicLit); ok && l.Kind == token.STRING && strings.Contains(l.Value, " ") {
+						all[v.Names[i].Name] = true
+					}
+				}
+			}
+		}
+	}
+	return all
 }
