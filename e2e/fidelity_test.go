@@ -13,11 +13,14 @@ import (
 // fidelity starts `bellows-lab bench fidelity` on two small mixes, with its folders in this room.
 func (d devRoom) fidelity() *session {
 	d.t.Helper()
-	lab := filepath.Join(d.dir, "lab", "bellows-lab")
-	if err := build("../cmd/bellows-lab", lab, false); err != nil {
+	lab, program := filepath.Join(d.dir, "lab", "bellows-lab"), binary
+	if testing.Short() {
+		program = plain
+	}
+	if err := build("../cmd/bellows-lab", lab, raced() && !testing.Short()); err != nil {
 		d.t.Fatal(err)
 	}
-	cmd := exec.Command(lab, "bench", "fidelity", "--bellows", plain, "--mixes", "2", "--scale", "0.05", "--policy", "greedy", "--interval", "1s", "-o", "json")
+	cmd := exec.Command(lab, "bench", "fidelity", "--bellows", program, "--mixes", "2", "--scale", "0.05", "--policy", "greedy", "--interval", "1s", "-o", "json")
 	// Its jobs run python3: Debian's, which starts in a tenth of the time of a version manager's.
 	cmd.Env = append(os.Environ(), "OMP_NUM_THREADS=1", "TMPDIR="+d.dir, "PATH=/usr/bin:"+os.Getenv("PATH"))
 	return startSession(d.t, cmd)

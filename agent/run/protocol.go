@@ -73,7 +73,8 @@ type Order struct {
 	// service that its agent is.
 	Scope bool `json:"scope,omitempty"`
 	// Strict: the workers are killed at the fencing deadline, and none is executed
-	// before a deadline is known. False in a one-node cluster.
+	// before a deadline is known. Agents order it always: the deadline itself says whether the
+	// node fences, as a cluster may grow beyond one node while the job runs.
 	Strict bool `json:"strict"`
 	// Deadline is the fencing deadline as known when the order was written, as in
 	// Wish; 0 = wait for the first Wish that names one. Used only if Strict.

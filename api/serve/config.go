@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxFaults bounds what is said to be wrong with one, which may be a fault for each of its words.
+	// maxFaults bounds what is said to be wrong with a request, which may be a fault for each of its words.
 	maxFaults = 8 << 10
 	// commitTimeout bounds how long a request waits for etcd before its caller is told to ask again.
 	commitTimeout = 5 * time.Second

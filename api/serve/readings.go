@@ -103,7 +103,7 @@ func ahead(sent, now, got time.Time) *float64 {
 	return &seconds
 }
 
-// addReadings completes the statuses of nodes that are in the cluster.
+// addToNodes completes the statuses of nodes that are in the cluster.
 func (d *deviceReader) addToNodes(ctx context.Context, list []api.NodeStatus) {
 	answers := d.ask(ctx, d.view.agents(func(id cluster.NodeID) bool { return true }))
 	for i := range list {
@@ -126,7 +126,7 @@ func (d *deviceReader) addToNodes(ctx context.Context, list []api.NodeStatus) {
 	}
 }
 
-// addJobReadings completes a job's members with the readings of their own devices.
+// addToJob completes a job's members with the readings of their own devices.
 func (d *deviceReader) addToJob(ctx context.Context, job *api.JobStatus) {
 	on := map[cluster.NodeID]bool{}
 	for _, m := range job.Members {

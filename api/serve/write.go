@@ -36,11 +36,11 @@ func writeError(w http.ResponseWriter, err error) {
 	writeJSON(w, statusOf(e.Code), e)
 }
 
-// json is the error as an answer's body.
+// errorJSON is the error as an answer's body.
 func errorJSON(e *api.Error) []byte {
 	b, err := json.Marshal(e)
 	if err != nil {
-		panic("api: marshal an error: " + err.Error()) // two strings always marshal
+		panic("serve: marshal an error: " + err.Error()) // two strings always marshal
 	}
 	return b
 }

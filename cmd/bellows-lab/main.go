@@ -29,6 +29,7 @@ func newProgram() *command.Program {
 			"Exit status: 0 ok, 1 failed, 2 wrong usage, 3 nothing answers.",
 		map[string]string{"plan": "bellows plan", "run": "bellows run", "dev": "bellows dev"})
 	p.Group("laboratory", "Commands:", simulate.Command(everything()), reproduceCommand(), benchCommand())
+	p.Add(command.Version())
 	return p
 }
 

@@ -36,11 +36,16 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+func TestFlags(t *testing.T) {
+	commandtest.CheckFlagValues(t, newProgram().Root)
+	commandtest.CheckFlagTimes(t, newProgram().Root, 10)
+}
+
 // TestDocsAreCurrent keeps docs/lab.md what the commands say.
 func TestDocsAreCurrent(t *testing.T) {
 	const path = "../../docs/lab.md"
 	var got strings.Builder
-	if err := newProgram().Docs(&got, "Commands of the laboratory", ""); err != nil {
+	if err := commandtest.Docs(&got, newProgram().Root, "Commands of the laboratory", ""); err != nil {
 		t.Fatal(err)
 	}
 	if *update {

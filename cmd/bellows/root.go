@@ -25,6 +25,6 @@ func newProgram() *command.Program {
 	p.Group("operator", "Running a cluster:",
 		devCommand(), agentCommand(), coordinatorCommand(), configCommand(), tlsCommand(), etcdCommand(), drainCommand(), undrainCommand())
 	p.Group("planning", "Planning:", simulate.Command(batch.Lab{}), planCommand()) // they answer "what if", and need no cluster
-	p.Add(shimCommand(), internalCommand(p), versionCommand())
+	p.Add(shimCommand(), internalCommand(p), command.Version())
 	return p
 }

@@ -68,6 +68,9 @@ const (
 	SpeedProfile = "profile"
 )
 
+// elsewhere is the command that has all of Lab.
+const elsewhere = "'bellows-lab simulate' ('make build' in the sources makes it)"
+
 // Complete sets what the rules fix, and the defaults that they have for flags
 // that are not given. Its error is of usage and has all faults of the settings.
 func (s *Settings) Complete(given func(flag string) bool) error {
@@ -80,7 +83,8 @@ func (s *Settings) Complete(given func(flag string) bool) error {
 	rules, known := s.ruleSets()[s.Rules]
 	more := ""
 	if s.Lab.Rules == nil {
-		more = "; 'bellows-lab simulate' has the conventions of other simulators"
+		more = "; " + elsewhere + " has the conventions of other simulators"
+		demand(!s.BatchRanges, "--batch-ranges: only %s has them", elsewhere)
 	}
 	demand(known, "--rules %q: use one of %s%s", s.Rules, strings.Join(s.RuleNames(), ", "), more)
 	if rules.Complete != nil {
@@ -116,7 +120,7 @@ func (s *Settings) Complete(given func(flag string) bool) error {
 	demand(s.CheckpointEvery >= 0, "--checkpoint-every %v: use 0 or more", s.CheckpointEvery)
 	demand(s.Know == "" || slices.Contains(sim.Knows(), s.Know), "--know %q: use one of %s", s.Know, strings.Join(sim.Knows(), ", "))
 	demand(s.Know == "" || s.Know == string(sim.KnowAll) || !slices.ContainsFunc(s.Policies, s.Own), "--know %s: a policy of --rules %s decides by itself what it knows", s.Know, s.Rules)
-	demand(!s.BatchRanges || rules.Ranges, "--batch-ranges: only the tables of --rules pollux tell what a batch is worth; add that, or leave it out")
+	demand(!s.BatchRanges || s.Lab.Rules == nil || rules.Ranges, "--batch-ranges: only the tables of --rules pollux tell what a batch is worth; add that, or leave it out")
 	demand(!s.BatchRanges || s.Know == "" || s.Know == string(sim.KnowAll), "--batch-ranges --know %s: the steps of such jobs are not measured; leave one of them out", s.Know)
 	for _, p := range s.Policies {
 		demand(!s.BatchRanges || !s.Own(p) && !s.Rigid(p), "--batch-ranges --policy %s: it keeps the size or the batch that users asked for; choose another", p)
@@ -175,6 +179,9 @@ func (s *Settings) layout() (sim.Layout, error) {
 // checkSolver finds what --solver cannot be used with.
 func (s *Settings) checkSolver() error {
 	if s.Lab.CheckSolver == nil {
+		if s.Solver != OwnSolver {
+			return fault.Usage("--solver %s: only %s has other solvers", s.Solver, elsewhere)
+		}
 		return nil
 	}
 	if err := s.Lab.CheckSolver(s.Solver); err != nil {

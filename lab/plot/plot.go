@@ -120,7 +120,7 @@ func Write(name string, runs []*batch.Run) error {
 %s</svg>
 `, width, top, width, top, b.String())
 	if strings.HasSuffix(name, ".html") {
-		svg = page("bellows simulate", svg)
+		svg = page("Simulations", svg)
 	}
 	if err := os.WriteFile(name, []byte(svg), 0o644); err != nil {
 		return fmt.Errorf("write plot %s: %w", name, fault.Reason(err))

@@ -36,7 +36,7 @@ func Table() map[string]batch.RuleSet {
 			}
 			free(s)
 		}},
-		"muri": {About: "rigid jobs, decisions at each event, its start costs", Policies: muri.Policies(), Fill: fillMuri, Complete: func(s *batch.Settings, _ func(string) bool) {
+		"muri": {About: "rigid jobs, decisions at each event, its start costs; --profile is a table of others", Policies: muri.Policies(), Fill: fillMuri, Complete: func(s *batch.Settings, _ func(string) bool) {
 			s.Model.Rigid = true
 			free(s)
 		}},

@@ -64,7 +64,7 @@ func Command(lab batch.Lab) *cobra.Command {
 func long(lab batch.Lab) string {
 	more := ""
 	if lab.Rules == nil {
-		more = "\n\n'bellows-lab simulate' has the conventions of other simulators, and other solvers."
+		more = "\n\n'bellows-lab simulate' ('make build' in the sources makes it) has the conventions of\nother simulators, and other solvers."
 	}
 	return `Runs every combination of the traces, numbers of nodes and policies given, on all
 cores. The coordinator and the policies are those of a real cluster; agents,
@@ -118,7 +118,7 @@ func addFlags(f *flags.Set, lab batch.Lab) *batch.Settings {
 	f.IntVar(&s.Migrations, "migrations", 0, "how many running jobs may be moved in an interval so that others are closer together, as of a coordinator, whose default is 1")
 	f.Float64Var(&s.SpanLoss, "span-loss", 0, "the share of its speed that a job loses on more nodes than it needs; decisions assume 0.1 unless --know leaves speeds to be measured")
 	f.StringSliceVar(&s.Policies, "policy", nil, "policies, separated by commas (default "+policy.Default+", but for rules with policies of their own): "+policy.Usage())
-	f.StringVar(&s.Rules, "rules", "", "conventions of a published simulator: "+strings.Join(s.RuleNames(), ", "))
+	f.StringVar(&s.Rules, "rules", "", "conventions of a published experiment or simulator: "+strings.Join(s.RuleNames(), ", "))
 	f.StringVar(&s.Source, "speed", "", "speeds of jobs: paper (k·0.8^log2 k) or profile (default profile if --profile is given)")
 	f.DurationVar(&s.Interval, "interval", 5*time.Minute, "time between decisions that may move running jobs")
 	f.DurationVar(&s.RescaleCost, "rescale-cost", 30*time.Second, "how long a job trains nothing after each start and rescale")
@@ -136,6 +136,13 @@ func addFlags(f *flags.Set, lab batch.Lab) *batch.Settings {
 	f.Uint64Var(&s.Model.Seed, "seed", 1, "of everything that is drawn")
 	f.StringVar(&s.Know, "know", string(sim.KnowAll), "what is told of jobs before they run, in the records of a cluster; the rest is measured: "+strings.Join(sim.Knows(), ", "))
 	f.BoolVar(&s.Foretell, "foretell", false, "predict the start of each job that has to wait when it comes, and compare: starts_told, starts_covered, starts_uncertain, start_error of -o json")
+	if lab.OpenSolver == nil {
+		f.StringVar(&s.Solver, "solver", s.Solver, "")
+		f.BoolVar(&s.BatchRanges, "batch-ranges", false, "")
+		for _, name := range []string{"solver", "batch-ranges"} {
+			f.Lookup(name).Hidden = true // they are bellows-lab's, which Complete says
+		}
+	}
 	if lab.Rules != nil {
 		f.BoolVar(&s.BatchRanges, "batch-ranges", false, "with --rules pollux: jobs may have any batch that was measured of their model, instead of their users'")
 	}

@@ -17,15 +17,15 @@ const (
 // runs beside its caller, for what does has a life of its own and belongs to a package.
 func CheckCommand(t *Tree) []Finding {
 	var found []Finding
-	total := 0
+	total := map[string]int{}
 	for f := range t.goFiles {
-		if f.Dir() != command || f.Test() {
+		if f.Dir() != command && f.Dir() != labCommand || f.Test() {
 			continue
 		}
-		if total += f.lines(); total > maxCommandLines {
-			found = append(found, t.at(f.AST.Package, "command", fmt.Sprintf("%s has more than %d lines", command, maxCommandLines),
+		if total[f.Dir()] += f.lines(); total[f.Dir()] > maxCommandLines {
+			found = append(found, t.at(f.AST.Package, "command", fmt.Sprintf("%s has more than %d lines", f.Dir(), maxCommandLines),
 				"move what is no flag, call or print to a package of its own"))
-			total = 0 // reported once
+			total[f.Dir()] = 0 // reported once
 		}
 		for _, spec := range f.AST.Imports {
 			if name, err := strconv.Unquote(spec.Path.Value); err == nil && (name == "sync" || strings.HasPrefix(name, "sync/")) {

@@ -182,7 +182,7 @@ func beyond() []Row {
 		},
 
 		{"cli/command", "api store cli/flags cli/output cli/service cli/settings internal/fault", Shell, "what every program has around its commands"},
-		{"cli/command/commandtest", "", Shell, "what the scripts that test a command line share"},
+		{"cli/command/commandtest", "cli/flags", Shell, "what the scripts that test a command line share"},
 		{"lab/simulate", "allocator/policy cli/command cli/flags cli/output internal/fault internal/units lab/batch lab/plot lab/sim lab/trace", Shell, "the command simulate, of both programs"},
 
 		{"cmd/bellows", below4 + " " + front + " " + planning, Shell, "the program of servers and users: a file per command"},
@@ -219,7 +219,7 @@ func Libraries() []Library {
 		{"github.com/tetratelabs/wazero", "lab/milp", "", "runs the solver without cgo"},
 		{"github.com/prometheus/procfs", "cli/dev cli/verify tools/progress", "e2e", "the processes of this machine, for what is no agent: agents kill by pidfd what agent/proc has read"},
 		{"github.com/coreos/go-systemd", "internal/systemd", "", "readiness and watchdog notices"},
-		{"github.com/spf13/cobra", "cmd/bellows cmd/bellows-lab cli/command lab/simulate", "", "commands, help and completion"},
+		{"github.com/spf13/cobra", "cmd/bellows cmd/bellows-lab cli/command cli/command/commandtest lab/simulate", "", "commands, help and completion"},
 		{"github.com/spf13/pflag", "cli/flags", "", "cobra's flags"},
 		{"go.yaml.in/yaml", "internal/yamltext", "", "job files; inside, specs are JSON"},
 		{"golang.org/x/sys", "agent/child agent/proc agent/agenttest agent/owner agent/contain agent/devicelock agent/sweep agent/precheck agent/warm agent/shim agent/host checkpoint/owned api/serve store store/server tools/progress", "e2e internal/logging", "pidfd, cgroups, peer credentials, file locks, the clock that counts sleep"},

@@ -82,6 +82,7 @@ var samples = map[string][]sample{
 		{"cmd/bellows/a_test.go", "package main" + lines(3201), nil},
 		{"cmd/bellows/a.go", `package main; func f() { go f() }`, []string{"starts a goroutine"}},
 		{"cmd/bellows/a.go", `package main; import "sync"`, []string{"imports sync"}},
+		{"cmd/bellows-lab/a.go", `package main; func f() { go f() }`, []string{"starts a goroutine"}},
 		{"cmd/bellows/a.go", `package main; import "sync/atomic"`, []string{"imports sync/atomic"}},
 		{"cli/dev/a.go", `package dev; import "sync"; func f() { go f() }`, nil},
 	},

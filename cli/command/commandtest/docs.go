@@ -1,4 +1,4 @@
-package command
+package commandtest
 
 import (
 	"fmt"
@@ -11,8 +11,7 @@ import (
 )
 
 // Docs writes every command that people use, with its flags, as Markdown, below a title. more follows the text of the program.
-func (p *Program) Docs(w io.Writer, title, more string) error {
-	root := p.Root
+func Docs(w io.Writer, root *cobra.Command, title, more string) error {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	var b strings.Builder
