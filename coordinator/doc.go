@@ -15,8 +15,9 @@
 // never remembered, so a successor goes on where its predecessor stopped, and
 // taking an event twice does nothing twice. Beside the records a Coordinator keeps
 // only when it first saw a node absent or another wait begin, which transactions
-// are in flight, and what the last decision granted; losing those costs time,
-// never safety.
+// are in flight, what the last decision granted, what it has asked nodes to prepare,
+// what reports of running generations have shown, and which events it has told;
+// losing those costs time, never safety.
 //
 // Every transaction compares the leader's key and the state record of the job
 // that it changes; a job has at most one transaction in flight. The package is

@@ -9,7 +9,7 @@ import (
 	"github.com/bellows-ml/bellows/record/reason"
 )
 
-// Effects is what follows from one event.
+// Effects is what follows from one Step, of one event or several.
 type Effects struct {
 	// Txns are to be committed, in any order and beside each other; each one's
 	// outcome comes back as an Outcome.
